@@ -1,1 +1,53 @@
-"""Kafka for PySpark without a JAR."""
+"""Kafka for PySpark without a JAR: direct streams, exact ranges, adaptive rate, offsets in your checkpoint.
+
+Names load when they are first used, so that the command line and the workers start without what they do not need.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .dstream import (
+        DirectKafkaInputDStream,
+        KafkaMessage,
+        KafkaRDD,
+        createDirectStream,
+        createRDD,
+        utf8_decoder,
+    )
+    from .errors import KafkaDirectError
+    from .offsets import OffsetRange, TopicPartition
+
+_HOMES = {
+    "DirectKafkaInputDStream": "dstream",
+    "KafkaDirectError": "errors",
+    "KafkaMessage": "dstream",
+    "KafkaRDD": "dstream",
+    "OffsetRange": "offsets",
+    "TopicPartition": "offsets",
+    "createDirectStream": "dstream",
+    "createRDD": "dstream",
+    "utf8_decoder": "dstream",
+}
+
+__all__ = [
+    "DirectKafkaInputDStream",
+    "KafkaDirectError",
+    "KafkaMessage",
+    "KafkaRDD",
+    "OffsetRange",
+    "TopicPartition",
+    "createDirectStream",
+    "createRDD",
+    "utf8_decoder",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_HOMES[name]}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,6 +1,29 @@
-"""Where to read: partitions, ranges, positions, the plan of a batch, and the log that remembers it. Pure but for the log's files."""
+"""Where to read: partitions, ranges, positions, the plan of a batch, and the log that remembers it.
 
+Pure, but for the log's files.
+"""
+
+from .batch import Batch
+from .history import History
+from .log import OffsetLog
+from .loss import Loss, LossCause, offsets_lost
 from .offset_range import OffsetRange
+from .plan import Available, find_start, measure_lag, plan_ranges
+from .position import parse_position
 from .topic_partition import TopicPartition
 
-__all__ = ["OffsetRange", "TopicPartition"]
+__all__ = [
+    "Available",
+    "Batch",
+    "History",
+    "Loss",
+    "LossCause",
+    "OffsetLog",
+    "OffsetRange",
+    "TopicPartition",
+    "find_start",
+    "measure_lag",
+    "offsets_lost",
+    "parse_position",
+    "plan_ranges",
+]

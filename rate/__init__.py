@@ -1,0 +1,20 @@
+"""How fast to read: the speed a stream can process, and each partition's share of it.
+
+Pure: no clock, no random numbers, no environment, no Spark, no Kafka.
+"""
+
+from .controller import RateController
+from .estimator import PIDRateEstimator
+from .limit import limit_per_partition
+from .settings import PidGains, RateSettings
+from .simulation import Workload, simulate
+
+__all__ = [
+    "PIDRateEstimator",
+    "PidGains",
+    "RateController",
+    "RateSettings",
+    "Workload",
+    "limit_per_partition",
+    "simulate",
+]

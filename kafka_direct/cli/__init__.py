@@ -1,0 +1,53 @@
+"""The `kafka-direct` command. Groups are imported when they are called, so that `--help` does not wait for them."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import click
+
+from kafka_direct.errors import ConfigError, KafkaDirectError
+
+# Name of a group: where it is, and the line `kafka-direct --help` shows for it without importing it.
+_GROUPS = {
+    "rate": ("kafka_direct.cli.rate:rate", "See what backpressure settings do, before a stream runs with them."),
+}
+
+
+class _Misuse(click.ClickException):
+    exit_code = 2
+
+
+class _LazyGroup(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return sorted(_GROUPS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in _GROUPS:
+            return None
+        module, _, name = _GROUPS[cmd_name][0].partition(":")
+        command: click.Command = getattr(import_module(module), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _GROUPS[name][1]) for name in sorted(_GROUPS)])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        # The one edge where this package's errors become a sentence on stderr and an exit code.
+        try:
+            return super().invoke(ctx)
+        except ConfigError as error:
+            raise _Misuse(str(error)) from error
+        except KafkaDirectError as error:
+            raise click.ClickException(str(error)) from error
+
+
+@click.group(name="kafka-direct", cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="kafka-direct", prog_name="kafka-direct")
+def main() -> None:
+    """Tools for Kafka streams in PySpark.
+
+    Results go to stdout, talk goes to stderr. Exit codes: 0 done, 1 Kafka said no, 2 the command cannot be right.
+    """

@@ -1,0 +1,7 @@
+"""The DStream front door: `createDirectStream` and `createRDD`."""
+
+from .message import KafkaMessage, utf8_decoder
+from .rdd import KafkaRDD, createRDD
+from .stream import DirectKafkaInputDStream, createDirectStream
+
+__all__ = ["DirectKafkaInputDStream", "KafkaMessage", "KafkaRDD", "createDirectStream", "createRDD", "utf8_decoder"]

@@ -1,0 +1,181 @@
+"""`Cluster`: what the driver asks of the brokers, a batch at a time: partitions, ends, offsets by time.
+
+One round trip per broker and kind of question, however many partitions there are; independent questions travel together.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
+from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from kafka_direct.errors import ConfigError
+from kafka_direct.offsets import Available, TopicPartition
+
+from .deadline import Deadline
+from .failure import build_client, is_passing, servers_of, translate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+    from typing import TypeVar
+
+    from kafka_direct.options import ClientParams, Subscription
+
+    T = TypeVar("T")
+
+# A client that never had an answer is most likely told the wrong address; one that had is watching a restart.
+FIRST_ANSWER_SECONDS = 20.0
+LATER_ANSWER_SECONDS = 60.0
+# A topic that was created a moment ago may be unknown to the broker that is asked.
+NEW_TOPIC_SECONDS = 5.0
+PAUSE_SECONDS = 0.2
+
+
+class Cluster:
+    """A connection of the driver to Kafka, made at the first question and kept."""
+
+    def __init__(self, params: ClientParams) -> None:
+        self._params = params
+        self._servers = servers_of(params)
+        self._isolation = (
+            IsolationLevel.READ_COMMITTED
+            if params.isolation_level == "read_committed"
+            else IsolationLevel.READ_UNCOMMITTED
+        )
+        self._admin: AdminClient | None = None
+        self._complaint = ""
+        self._answered = False
+
+    def find_partitions(self, subscription: Subscription) -> tuple[frozenset[TopicPartition], dict[str, str]]:
+        """The partitions that exist of a subscription, and the ids of their topics. What does not exist is left out."""
+        deadline = self._deadline()
+        if subscription.pattern is not None:
+            names = {name for name in self._list_topics(deadline) if subscription.matches(name)}
+        else:
+            names = subscription.topics | {partition.topic for partition in subscription.partitions}
+        described = self._describe(names, deadline)
+        partitions = frozenset(
+            partition
+            for name, topic in described.items()
+            for info in topic.partitions
+            if subscription.covers(partition := TopicPartition(name, info.id))
+        )
+        return partitions, {name: str(topic.topic_id) for name, topic in described.items() if topic.topic_id is not None}
+
+    def require(self, subscription: Subscription) -> tuple[frozenset[TopicPartition], dict[str, str]]:
+        """`find_partitions`, refusing a name or a partition that does not exist.
+
+        A pattern may match nothing yet.
+        """
+        deadline = Deadline(NEW_TOPIC_SECONDS)
+        while True:
+            partitions, topic_ids = self.find_partitions(subscription)
+            topics = {partition.topic for partition in partitions}
+            missing = sorted(map(str, (subscription.topics - topics) | (subscription.partitions - partitions)))
+            if not missing:
+                return partitions, topic_ids
+            if deadline.is_over():
+                kind = "topic" if subscription.topics else "partition"
+                raise ConfigError(
+                    f"there is no {kind} {', '.join(missing)} on Kafka at {self._servers}; create it, or correct the name."
+                )
+            time.sleep(PAUSE_SECONDS)
+
+    def find_offsets(self, partitions: Collection[TopicPartition], topic_ids: Mapping[str, str]) -> Available:
+        """The first offset and the end of each partition, at the isolation level of the read."""
+        earliest, latest = self._list_offsets(
+            dict.fromkeys(partitions, OffsetSpec.earliest()), dict.fromkeys(partitions, OffsetSpec.latest())
+        )
+        return Available(earliest=earliest, latest=latest, topic_ids=topic_ids)
+
+    def find_available(self, subscription: Subscription) -> Available:
+        """Everything that planning a batch needs to know."""
+        partitions, topic_ids = self.find_partitions(subscription)
+        return self.find_offsets(partitions, topic_ids)
+
+    def find_times(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        """The first offset at or after a time, per partition; None if there is none."""
+        (offsets,) = self._list_offsets({p: OffsetSpec.for_timestamp(ms) for p, ms in times_ms.items()})
+        return {partition: offset if offset >= 0 else None for partition, offset in offsets.items()}
+
+    def _list_topics(self, deadline: Deadline) -> list[str]:
+        metadata = self._ask(lambda admin: admin.list_topics(timeout=max(deadline.left(), 0.1)), "listing topics", deadline)
+        return sorted(metadata.topics)
+
+    def _describe(self, names: Iterable[str], deadline: Deadline) -> dict[str, Any]:
+        names = list(names)
+        if not names:
+            return {}
+
+        def describe(admin: AdminClient) -> dict[str, Any]:
+            futures = admin.describe_topics(TopicCollection(names), request_timeout=max(deadline.left(), 0.1))
+            return {name: topic for name, future in futures.items() if (topic := _unless_unknown(future)) is not None}
+
+        return self._ask(describe, f"describing {_some(names)}", deadline)
+
+    def _list_offsets(self, *specs: Mapping[TopicPartition, OffsetSpec]) -> list[dict[TopicPartition, int]]:
+        deadline = self._deadline()
+
+        def list_offsets(admin: AdminClient) -> list[dict[TopicPartition, int]]:
+            asked = [
+                admin.list_offsets(
+                    {ClientPartition(p.topic, p.partition): spec for p, spec in wanted.items()},
+                    isolation_level=self._isolation,
+                    request_timeout=max(deadline.left(), 0.1),
+                )
+                for wanted in specs
+                if wanted
+            ]
+            answers = [
+                {TopicPartition(p.topic, p.partition): future.result().offset for p, future in futures.items()}
+                for futures in asked
+            ]
+            return answers or [{} for _ in specs]
+
+        names = sorted({partition.topic for wanted in specs for partition in wanted})
+        return self._ask(list_offsets, f"listing offsets of {_some(names)}", deadline)
+
+    def _ask(self, question: Callable[[AdminClient], T], asking: str, deadline: Deadline) -> T:
+        admin = self._client()
+        while True:
+            try:
+                answer = question(admin)
+            except KafkaException as failure:
+                admin.poll(0)  # lets the connection's own complaint arrive
+                error = failure.args[0]
+                if not is_passing(error) or deadline.is_over():
+                    raise translate(error, asking, self._servers, self._complaint) from failure
+                time.sleep(min(PAUSE_SECONDS, deadline.left()))
+            else:
+                admin.poll(0)
+                self._answered = True
+                return answer
+
+    def _client(self) -> AdminClient:
+        if self._admin is None:
+            self._admin = build_client(AdminClient, self._params.for_admin(), error_cb=self._remember)
+        return self._admin
+
+    def _deadline(self) -> Deadline:
+        return Deadline(LATER_ANSWER_SECONDS if self._answered else FIRST_ANSWER_SECONDS)
+
+    def _remember(self, error: KafkaError) -> None:
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001
+            self._complaint = error.str()
+
+
+def _unless_unknown(future: Any) -> Any:
+    try:
+        return future.result()
+    except KafkaException as failure:
+        if failure.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return None
+        raise
+
+
+def _some(names: Collection[str]) -> str:
+    shown = sorted(names)[:3]
+    return ", ".join(shown) + (f" and {len(names) - 3} more topics" if len(names) > 3 else "")

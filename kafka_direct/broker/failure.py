@@ -1,0 +1,77 @@
+"""librdkafka's errors, said in this package's words."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from confluent_kafka import KafkaError, KafkaException
+
+from kafka_direct.errors import BrokerError, BrokerUnavailable, ConfigError, KafkaDirectError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any, TypeVar
+
+    from kafka_direct.options import ClientParams
+
+    T = TypeVar("T")
+
+# librdkafka's own messages; without a handler of the user's, Python prints warnings and worse to stderr.
+librdkafka_logger = logging.getLogger("kafka_direct.librdkafka")
+
+# Answers that a moment later may be others: elections, restarts, metadata that is still on its way.
+PASSING = frozenset(
+    {
+        KafkaError._TRANSPORT,  # noqa: SLF001  librdkafka's own codes are underscored by name
+        KafkaError._TIMED_OUT,  # noqa: SLF001
+        KafkaError._TIMED_OUT_QUEUE,  # noqa: SLF001
+        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
+        KafkaError._WAIT_COORD,  # noqa: SLF001
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+        KafkaError.NETWORK_EXCEPTION,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.KAFKA_STORAGE_ERROR,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,  # also what a broker says that has not heard of a new topic yet
+        KafkaError.UNKNOWN_TOPIC_ID,
+    }
+)
+
+
+def servers_of(params: ClientParams) -> str:
+    """The brokers' addresses, for messages."""
+    return str(dict(params.entries).get("bootstrap.servers", "a mock cluster"))
+
+
+def is_passing(error: KafkaError) -> bool:
+    return bool(error.retriable()) or error.code() in PASSING
+
+
+def build_client(kind: Callable[..., T], config: Mapping[str, Any], **extra: Any) -> T:
+    """A librdkafka client, or the sentence that says which of its parameters is wrong."""
+    try:
+        return kind({"logger": librdkafka_logger, **config, **extra})
+    except (KafkaException, TypeError, ValueError) as cause:
+        reason = cause.args[0].str() if isinstance(cause, KafkaException) else str(cause)
+        raise ConfigError(f"kafkaParams are not accepted by librdkafka: {reason.rstrip('.')}; correct that key.") from cause
+
+
+def translate(error: KafkaError, asking: str, servers: str, reason: str = "") -> KafkaDirectError:
+    """This package's error for a broker's answer to `asking`; `reason` is what a client's connection last complained of."""
+    why = f" ({reason})" if reason else ""
+    if is_passing(error):
+        return BrokerUnavailable(
+            f"no answer from Kafka at {servers} while {asking}: {error.str()}{why}; check bootstrap.servers, the network and "
+            "the security settings.",
+            servers=servers,
+        )
+    return BrokerError(f"Kafka at {servers} refused while {asking}: {error.str()}{why}.", code=error.name())

@@ -1,0 +1,66 @@
+"""`ConsumerGroup`: what a group has committed, read and written without joining it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import TopicPartition as ClientPartition
+
+from kafka_direct.offsets import TopicPartition
+
+from .deadline import Deadline
+from .failure import build_client, is_passing, servers_of, translate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+    from typing import TypeVar
+
+    from kafka_direct.options import ClientParams
+
+    T = TypeVar("T")
+
+ANSWER_SECONDS = 30.0
+
+
+class ConsumerGroup:
+    """The offsets of the group named by `group.id`."""
+
+    def __init__(self, params: ClientParams) -> None:
+        self._params = params
+        self._servers = servers_of(params)
+        self._consumer: Consumer | None = None
+
+    def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """The committed offset of each partition that has one."""
+        asked = [ClientPartition(p.topic, p.partition) for p in sorted(partitions)]
+        if not asked:
+            return {}
+        answers = self._ask(lambda consumer: consumer.committed(asked, timeout=ANSWER_SECONDS), "reading committed offsets")
+        return {TopicPartition(p.topic, p.partition): p.offset for p in answers if p.offset >= 0}
+
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit the next offset to read, per partition."""
+        committed = [ClientPartition(p.topic, p.partition, offset) for p, offset in sorted(offsets.items())]
+        if committed:
+            self._ask(lambda consumer: consumer.commit(offsets=committed, asynchronous=False), "committing offsets")
+
+    def close(self) -> None:
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None
+
+    def _ask(self, question: Callable[[Consumer], T], asking: str) -> T:
+        if self._consumer is None:
+            self._consumer = build_client(Consumer, self._params.for_group())
+        deadline = Deadline(ANSWER_SECONDS)
+        while True:
+            try:
+                return question(self._consumer)
+            except KafkaException as failure:
+                error = failure.args[0]
+                if not is_passing(error) or deadline.is_over():
+                    doing = f"{asking} of group {self._params.group_id}"
+                    raise translate(error, doing, self._servers) from failure
+                # Serves the client's events, and gives an election a moment.
+                self._consumer.poll(min(0.2, deadline.left()))

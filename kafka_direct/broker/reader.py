@@ -1,0 +1,178 @@
+"""Reading one offset range in a worker: exactly its records, with a consumer that is kept for the next range.
+
+A range ends when the consumer's position reaches its end, not when a number of records was seen: control records, aborted
+transactions and compaction leave gaps, also at the end and also over whole ranges.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as ClientPartition
+
+from kafka_direct.errors import BrokerUnavailable
+from kafka_direct.offsets import Loss, LossCause, offsets_lost
+
+from .deadline import Deadline
+from .failure import build_client, servers_of, translate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kafka_direct.offsets import OffsetRange
+    from kafka_direct.options import ClientParams
+
+# Records taken from librdkafka at once. Fewer cost more calls, more cost more memory; flat between 500 and 2000.
+CHUNK = 1000
+DEFAULT_POLL_SECONDS = 120.0  # spark.network.timeout, as Spark's own consumers have it
+
+_REMEDY = (
+    "The range was planned when they were there: raise the topic's retention or read faster; to continue without them, set "
+    "spark.streaming.kafka.failOnDataLoss to false and restart."
+)
+
+_GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError.UNKNOWN_TOPIC_OR_PART)  # noqa: SLF001
+
+# Idle consumers of this process, one per configuration. Clients do not survive a fork, so the process id is part of the key.
+_idle: dict[tuple[int, ClientParams], Consumer] = {}
+
+
+def read_range(
+    params: ClientParams, range_: OffsetRange, poll_seconds: float = DEFAULT_POLL_SECONDS
+) -> Iterator[list[Message]]:
+    """The records of a range that the isolation level shows, in order, in chunks.
+
+    Raises:
+        OffsetsLost: a part of the range is not there any more.
+        BrokerUnavailable: nothing came for `poll_seconds`.
+    """
+    if range_.count() == 0:
+        return
+    with _consumer(params) as consumer:
+        yield from _Reading(consumer, params, range_).chunks(poll_seconds)
+
+
+class _Reading:
+    """One range being read by one consumer; `position` is the next offset to see."""
+
+    def __init__(self, consumer: Consumer, params: ClientParams, range_: OffsetRange) -> None:
+        self.consumer = consumer
+        self.servers = servers_of(params)
+        self.range = range_
+        self.position = range_.fromOffset
+
+    def chunks(self, poll_seconds: float) -> Iterator[list[Message]]:
+        until = self.range.untilOffset
+        self.consumer.assign([ClientPartition(self.range.topic, self.range.partition, self.position)])
+        deadline = Deadline(poll_seconds)
+        while self.position < until:
+            before = self.position
+            polled = _consume(self.consumer, min(CHUNK, until - before), min(1.0, deadline.left()))
+            messages = self._sort_out(polled)
+            if self.position > before:
+                deadline = Deadline(poll_seconds)
+            elif deadline.is_over():
+                raise self._stalled(poll_seconds)
+            if messages:
+                yield messages
+
+    def _sort_out(self, polled: list[Message]) -> list[Message]:
+        """The records of the range among what was polled; moves the position after them."""
+        # Errors come as messages, and are rare: one look through C finds that there is none.
+        messages = polled if not any(map(Message.error, polled)) else list(self._without_errors(polled))
+        if messages:
+            self.position = max(self.position, messages[-1].offset() + 1)
+        while messages and messages[-1].offset() >= self.range.untilOffset:
+            messages.pop()
+        return messages
+
+    def _without_errors(self, polled: list[Message]) -> Iterator[Message]:
+        for message in polled:
+            error = message.error()
+            if error is None:
+                yield message
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
+                # The end of the log is also the end of what cannot be seen before it.
+                self.position = max(self.position, message.offset())
+            elif error.code() in _GONE:
+                raise self._lost()
+            elif not (translated := translate(error, f"reading {self.range}", self.servers)).retriable:
+                raise translated
+
+    def _stalled(self, seconds: float) -> Exception:
+        """Why nothing came: the log may be shorter than it was, else the broker is away."""
+        _, latest = self._watermarks()
+        if latest is not None and latest < self.range.untilOffset:
+            return self._lost()
+        return BrokerUnavailable(
+            f"no record of {self.range} came from Kafka at {self.servers} for {seconds:g} s, standing at offset "
+            f"{self.position}; check the brokers, or raise spark.streaming.kafka.consumer.poll.ms.",
+            servers=self.servers,
+        )
+
+    def _lost(self) -> Exception:
+        earliest, latest = self._watermarks()
+        if earliest is None:
+            cause = LossCause.DELETED
+        elif self.position < earliest:
+            cause = LossCause.AGED_OUT
+        else:
+            cause = LossCause.TRUNCATED
+        loss = Loss(
+            topic_partition=self.range.topicPartition(),
+            cause=cause,
+            wanted=self.position,
+            earliest=earliest,
+            latest=latest,
+            resumed=None,
+        )
+        return offsets_lost([loss], _REMEDY)
+
+    def _watermarks(self) -> tuple[int | None, int | None]:
+        try:
+            earliest, latest = self.consumer.get_watermark_offsets(
+                ClientPartition(self.range.topic, self.range.partition), timeout=5
+            )
+        except KafkaException:
+            return None, None
+        return earliest, latest
+
+
+def _consume(consumer: Consumer, count: int, seconds: float) -> list[Message]:
+    # Thousands of messages made at once set off one collection after the other, which find nothing: half the time.
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        return consumer.consume(count, seconds)
+    finally:
+        if collecting:
+            gc.enable()
+
+
+@contextmanager
+def _consumer(params: ClientParams) -> Iterator[Consumer]:
+    """An idle consumer of this process, or a new one; two ranges read in turns get one each."""
+    key = (os.getpid(), params)
+    consumer = _idle.pop(key, None)
+    if consumer is None:
+        consumer = build_client(Consumer, params.for_executor())
+    try:
+        yield consumer
+    except KafkaException:
+        consumer.close()  # whatever is wrong with it stays behind
+        raise
+    except BaseException:
+        _give_back(key, consumer)
+        raise
+    else:
+        _give_back(key, consumer)
+
+
+def _give_back(key: tuple[int, ClientParams], consumer: Consumer) -> None:
+    consumer.unassign()
+    if _idle.setdefault(key, consumer) is not consumer:
+        consumer.close()

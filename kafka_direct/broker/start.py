@@ -1,0 +1,41 @@
+"""Positions to offsets: ask all that they need at once, then resolve each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafka_direct.offsets.position import Position, questions, resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafka_direct.offsets import Available, TopicPartition
+
+    from .cluster import Cluster
+    from .group import ConsumerGroup
+
+
+def resolve_positions(  # noqa: PLR0913
+    positions: Mapping[TopicPartition, Position],
+    available: Available,
+    *,
+    cluster: Cluster,
+    group: ConsumerGroup | None,
+    fallback: Position | None,
+    now_ms: int,
+) -> dict[TopicPartition, int]:
+    """The offset that each position means now. `fallback` is for a group that has committed nothing."""
+    asked = questions(positions, now_ms=now_ms, fallback=fallback)
+    committed = group.committed(asked.committed) if group is not None else {}
+    times = cluster.find_times(asked.times_ms) if asked.times_ms else {}
+    return {
+        partition: resolve(
+            position,
+            earliest=available.earliest[partition],
+            latest=available.latest[partition],
+            committed=committed.get(partition),
+            at_time=times.get(partition),
+            fallback=fallback,
+        )
+        for partition, position in positions.items()
+    }

@@ -1,0 +1,131 @@
+"""Spark's side of a direct stream: every step into the JVM that PySpark has no name for.
+
+Each function is one fact about Spark's streaming classes. They hold for 4.2 and 4.3 and have a test each.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JJavaError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyspark import SparkContext
+    from pyspark.streaming import StreamingContext
+
+# How long a checkpoint or a stop waits for Spark's listener bus to hand over the batches that are done.
+BUS_MS = 10_000
+
+
+def create_input(ssc: StreamingContext) -> Any:
+    """A JVM input stream that gives an empty RDD each batch: the anchor that Spark schedules and reports.
+
+    PySpark has no hook for an input stream in Python; a transformation of this one stands in for it.
+    """
+    jvm: Any = ssc._sc._jvm
+    tag = jvm.scala.reflect.ClassTag.Any()
+    return jvm.org.apache.spark.streaming.dstream.ConstantInputDStream(
+        ssc._jssc.ssc(), ssc._sc._jsc.emptyRDD().rdd(), tag
+    )
+
+
+def revive_input(sc: SparkContext, jrdd: Any) -> None:
+    """Give the anchor's RDD its SparkContext back, which a checkpoint does not keep (SPARK-13758)."""
+    rdd = jrdd.rdd()
+    field = _field(rdd, "org.apache.spark.rdd.RDD", "_sc", sc)
+    if field.get(rdd) is None:
+        field.set(rdd, sc._jsc.sc())
+
+
+def report_input(ssc: StreamingContext, time_ms: int, input_id: int, records: int, description: str) -> None:
+    """Tell Spark what a batch reads: the Streaming page shows it. Spark takes it once for a batch and input."""
+    jvm: Any = ssc._sc._jvm
+    metadata = jvm.java.util.HashMap()
+    metadata.put("Description", description)
+    info = jvm.org.apache.spark.streaming.scheduler.StreamInputInfo(
+        input_id, records, jvm.PythonUtils.toScalaMap(metadata)
+    )
+    scheduler(ssc).inputInfoTracker().reportInfo(jvm.org.apache.spark.streaming.Time(time_ms), info)
+
+
+def scheduler(ssc: StreamingContext) -> Any:
+    return ssc._jssc.ssc().scheduler()
+
+
+def checkpoint_directory(ssc: StreamingContext) -> str | None:
+    """What was given to `ssc.checkpoint`, as the full URI that Spark made of it."""
+    directory: str | None = ssc._jssc.ssc().checkpointDir()
+    return directory
+
+
+def is_recovered(ssc: StreamingContext) -> bool:
+    """Whether the context came out of a checkpoint."""
+    return bool(ssc._jssc.ssc().isCheckpointPresent())
+
+
+def batch_interval_ms(ssc: StreamingContext) -> int:
+    return int(ssc._jssc.ssc().graph().batchDuration().milliseconds())
+
+
+def remember_ms(ssc: StreamingContext, input_id: int) -> int:
+    """How far back Spark may ask an input for old batches: windows and state set it. Known once the context has started."""
+    for stream in ssc._jssc.ssc().graph().getInputStreams():
+        if stream.id() == input_id:
+            return int(stream.rememberDuration().milliseconds())
+    raise LookupError(f"input stream {input_id} is not in the graph")
+
+
+def pending_times(ssc: StreamingContext) -> set[int]:
+    """The batch times (ms) whose jobs Spark still has to run or is running."""
+    times = scheduler(ssc).getPendingTimes().mkString(",")  # "1000 ms,2000 ms": one call, however many
+    return {int(time.removesuffix(" ms")) for time in times.split(",") if time}
+
+
+def rerun_on_start(ssc: StreamingContext, times_ms: Iterable[int]) -> None:
+    """Have a recovered context run batches again at their own times, with those that its checkpoint lists itself.
+
+    Spark forgets a failed batch if another output of it succeeded later. Run again under its own time, its windows
+    and state are what they were.
+    """
+    checkpoint = ssc._jssc.ssc().initialCheckpoint()
+    zero = ssc._jssc.ssc().graph().zeroTime().milliseconds()
+    known = {time.milliseconds() for time in checkpoint.pendingTimes()}
+    times = sorted(known | {time for time in times_ms if time > zero})
+    jvm, gateway = ssc._sc._jvm, ssc._sc._gateway
+    assert jvm is not None
+    assert gateway is not None
+    array = gateway.new_array(jvm.org.apache.spark.streaming.Time, len(times))
+    for index, time in enumerate(times):
+        array[index] = jvm.org.apache.spark.streaming.Time(time)
+    _field(checkpoint, "org.apache.spark.streaming.Checkpoint", "pendingTimes", ssc._sc).set(checkpoint, array)
+
+
+def await_listeners(ssc: StreamingContext) -> bool:
+    """Return when every event posted so far has reached its listeners; False if that took longer than `BUS_MS`."""
+    try:
+        ssc._sc._jsc.sc().listenerBus().waitUntilEmpty(BUS_MS)
+    except Py4JJavaError as error:
+        if error.java_exception.getClass().getSimpleName() != "TimeoutException":
+            raise
+        return False
+    return True
+
+
+def finish_batches(ssc: StreamingContext) -> None:
+    """The first half of Spark's graceful stop: no new batches, and those there are run to their end.
+
+    Spark's own stop then removes its listeners without asking whether they have heard of the last batch.
+    """
+    tracker = scheduler(ssc).receiverTracker()
+    if tracker is not None:
+        tracker.stop(True)
+        scheduler(ssc).jobGenerator().stop(True)
+
+
+def _field(instance: Any, class_name: str, name: str, sc: SparkContext) -> Any:
+    loader = instance.getClass().getClassLoader()
+    field = sc._jvm.java.lang.Class.forName(class_name, True, loader).getDeclaredField(name)  # type: ignore[union-attr]
+    field.setAccessible(True)
+    return field

@@ -1,0 +1,167 @@
+"""`KafkaRDD`: one RDD partition per offset range, read where it is computed.
+
+Partition i is range i, empty ranges included. The function a user maps over it runs in the same worker, on the records as
+they are fetched: no trip through the JVM lies between.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.core.rdd import PipelinedRDD
+
+from kafka_direct.broker import Cluster, read_range
+from kafka_direct.broker.reader import DEFAULT_POLL_SECONDS
+from kafka_direct.errors import ArgumentTypeError, ConfigError
+from kafka_direct.offsets import OffsetRange, find_start, offsets_lost
+from kafka_direct.options import ClientParams, Subscription
+
+from .message import Elements, utf8_decoder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from pyspark import RDD, SparkContext
+
+    from .message import Decoder, KafkaMessage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangeReader:
+    """What travels to the workers: the ranges, and how to read them."""
+
+    params: ClientParams
+    ranges: tuple[OffsetRange, ...]
+    elements: Elements
+    poll_seconds: float = DEFAULT_POLL_SECONDS
+
+    def read(self, index: int, _: Iterable[Any]) -> Iterator[Any]:
+        for messages in read_range(self.params, self.ranges[index], self.poll_seconds):
+            yield from self.elements.of(messages)
+
+    def count(self, index: int, _: Iterable[Any]) -> Iterator[int]:
+        yield sum(map(len, read_range(self.params, self.ranges[index], self.poll_seconds)))
+
+
+class KafkaRDD(PipelinedRDD):
+    """An RDD over offset ranges of Kafka."""
+
+    def __init__(self, partitions: RDD[Any], reader: RangeReader, batch_id: int | None = None) -> None:
+        super().__init__(partitions, reader.read)
+        self._partitions = partitions
+        self._reader = reader
+        self._batch_id = batch_id
+
+    def offsetRanges(self) -> list[OffsetRange]:
+        """The ranges of this RDD; partition i reads range i."""
+        return list(self._reader.ranges)
+
+    def batchId(self) -> int:
+        """The id under which the offset log has this batch: the same for every replay, so a key for idempotent output.
+
+        Raises:
+            ConfigError: the RDD is of no stream, or of one without a checkpoint directory.
+        """
+        if self._batch_id is None:
+            raise ConfigError(
+                "only a stream with a checkpoint directory has lasting batch ids: call ssc.checkpoint(directory) before start."
+            )
+        return self._batch_id
+
+    def count(self) -> int:
+        """The number of records, read but not decoded: gaps in the offsets (compaction, transactions) do not count."""
+        return sum(self.ctx.runJob(self._partitions.mapPartitionsWithIndex(self._reader.count), iter, self._full()))
+
+    def isEmpty(self) -> bool:
+        """Whether no record is visible in the ranges. Costs no job if all ranges are empty."""
+        return not self.take(1)
+
+    def take(self, num: int) -> list[Any]:
+        """The first `num` elements in the order of the ranges, reading no more partitions than needed.
+
+        Like Spark's, it tries one partition, then four times as many; unlike Spark's, empty ranges are left out.
+        """
+        taken: list[Any] = []
+        full, width = self._full(), 1
+        while full and len(taken) < num:
+            some, full, width = full[:width], full[width:], width * 4
+            missing = num - len(taken)
+            taken += self.ctx.runJob(self, lambda records, n=missing: _first(records, n), some)
+        return taken[: max(num, 0)]
+
+    def _full(self) -> list[int]:
+        return [index for index, range_ in enumerate(self._reader.ranges) if range_.count() > 0]
+
+
+def _first(records: Iterable[Any], number: int) -> Iterator[Any]:
+    for record, _ in zip(records, range(number), strict=False):
+        yield record
+
+
+def createRDD(  # noqa: PLR0913  PySpark 2.4's signature
+    sc: SparkContext,
+    kafkaParams: Mapping[str, Any],
+    offsetRanges: Sequence[OffsetRange],
+    keyDecoder: Decoder | None = utf8_decoder,
+    valueDecoder: Decoder | None = utf8_decoder,
+    messageHandler: Callable[[KafkaMessage], Any] | None = None,
+) -> KafkaRDD:
+    """An RDD of exactly the given ranges, one partition each.
+
+    Elements are `(key, value)` after the decoders (None keeps bytes), or what `messageHandler` returns for a `KafkaMessage`.
+
+    Raises:
+        ConfigError: parameters or ranges that cannot be read; nothing has been read then.
+        OffsetsLost: a part of a range is not there any more.
+        BrokerUnavailable: no broker answered in time.
+    """
+    ranges = _checked(offsetRanges)
+    params = ClientParams.parse(kafkaParams)
+    _require_available(params, ranges)
+    elements = Elements(key_decoder=keyDecoder, value_decoder=valueDecoder, message_handler=messageHandler)
+    reader = RangeReader(params=params, ranges=ranges, elements=elements, poll_seconds=poll_seconds(sc))
+    return KafkaRDD(blank_partitions(sc, len(ranges)), reader)
+
+
+def blank_partitions(sc: SparkContext, number: int) -> RDD[Any]:
+    """An RDD of `number` partitions with nothing in them: what a KafkaRDD fills."""
+    return sc.parallelize([], number) if number > 0 else sc.emptyRDD()
+
+
+def poll_seconds(sc: SparkContext) -> float:
+    """How long a worker waits for the next record before it gives up; Spark's own key, in milliseconds."""
+    key = "spark.streaming.kafka.consumer.poll.ms"
+    value = sc.getConf().get(key)
+    if value is None:
+        return DEFAULT_POLL_SECONDS
+    if not value.isdigit() or int(value) == 0:
+        raise ConfigError(f"{key} is {value!r}: give a time in milliseconds, such as 120000.")
+    return int(value) / 1000
+
+
+def _checked(offset_ranges: Sequence[OffsetRange]) -> tuple[OffsetRange, ...]:
+    if not isinstance(offset_ranges, (list, tuple)) or not all(isinstance(r, OffsetRange) for r in offset_ranges):
+        raise ArgumentTypeError("offsetRanges must be a list of OffsetRange(topic, partition, fromOffset, untilOffset).")
+    return tuple(offset_ranges)
+
+
+def _require_available(params: ClientParams, ranges: tuple[OffsetRange, ...]) -> None:
+    """Refuse ranges that cannot be read, before any task starts."""
+    full = [r for r in ranges if r.count() > 0]
+    if not full:
+        return
+    cluster = Cluster(params)
+    partitions, topic_ids = cluster.require(Subscription.parse(sorted({r.topicPartition() for r in full})))
+    available = cluster.find_offsets(partitions, topic_ids)
+    for range_ in full:
+        latest = available.latest[range_.topicPartition()]
+        if range_.untilOffset > latest:
+            raise ConfigError(
+                f"{range_} ends past the end of the partition, which is at {latest}; lower untilOffset to {latest} or less."
+            )
+    start = find_start(
+        {r.topicPartition(): r.fromOffset for r in sorted(full, key=lambda r: -r.fromOffset)}, available, topic_ids={}
+    )
+    if start.losses:
+        raise offsets_lost(start.losses, "To continue: raise fromOffset to what is available.")

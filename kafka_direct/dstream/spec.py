@@ -1,0 +1,69 @@
+"""`StreamSpec`: what a stream was created with. It travels in Spark's checkpoint; the position does not, that is the log's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from kafka_direct.errors import ArgumentTypeError, ConfigError
+from kafka_direct.offsets import TopicPartition, parse_position
+from kafka_direct.offsets.position import Group, Latest, Position, Positions
+
+if TYPE_CHECKING:
+    from kafka_direct.options import ClientParams, Subscription
+
+    from .message import Elements
+
+RatePerPartition: TypeAlias = float | Mapping[TopicPartition, float] | Callable[[TopicPartition], float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamSpec:
+    name: str
+    input_id: int
+    subscription: Subscription
+    params: ClientParams
+    from_offsets: Position | Positions | None
+    elements: Elements
+    max_rate: RatePerPartition | None  # None: as SparkConf has it
+    min_rate: RatePerPartition | None
+
+    @property
+    def reset(self) -> Position | None:
+        """Where a partition starts that nothing else is known of; None: nowhere, that is an error."""
+        reset = self.params.auto_offset_reset
+        if reset is None:
+            return Latest()
+        return None if isinstance(reset, str) else reset
+
+    def first_positions(self, partitions: frozenset[TopicPartition]) -> dict[TopicPartition, Position]:
+        """Where each partition starts if the log knows nothing: fromOffsets, else the group's offset, else the reset."""
+        given = self.from_offsets
+        if isinstance(given, Positions):
+            if unknown := sorted(given.keys() - partitions):
+                raise ConfigError(
+                    f"fromOffsets names {unknown[0]}, which is not among the partitions of {self.subscription}; leave it "
+                    "out, or add its topic."
+                )
+            return {partition: given.get(partition) or self._default(partition) for partition in partitions}
+        return {partition: given or self._default(partition) for partition in partitions}
+
+    def _default(self, partition: TopicPartition) -> Position:
+        position = Group() if self.params.group_id is not None else self.reset
+        if position is None:
+            raise ConfigError(
+                f"{partition} has no offset to start from, and auto.offset.reset is error; name it in fromOffsets, or set "
+                "auto.offset.reset to earliest or latest."
+            )
+        return position
+
+
+def parse_from_offsets(value: Any) -> Position | Positions | None:
+    if value is None:
+        return None
+    if isinstance(value, Mapping) and not value:
+        return None
+    if not isinstance(value, (Mapping, str)):
+        raise ArgumentTypeError("fromOffsets must be a dict of TopicPartition to a position, such as {TopicPartition('t', 0): 42}.")
+    return parse_position(value)

@@ -1,0 +1,159 @@
+"""`DirectKafkaInputDStream` and `createDirectStream`: the direct API that PySpark lost in 3.0."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from pyspark.streaming.dstream import DStream, TransformedDStream
+from pyspark.streaming.util import TransformFunction
+
+from kafka_direct.errors import ArgumentTypeError, ConfigError
+from kafka_direct.options import ClientParams, Subscription, refuse_literal_secrets
+
+from . import jvm
+from .message import Elements, utf8_decoder
+from .spec import StreamSpec, parse_from_offsets
+from .streams import Compute, batch_time_ms, running, streams_of
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
+
+    from pyspark import RDD
+    from pyspark.streaming import StreamingContext
+
+    from kafka_direct.offsets import OffsetRange, TopicPartition
+
+    from .group_commit import CommitCallback
+    from .message import Decoder, KafkaMessage
+    from .rdd import KafkaRDD
+    from .spec import RatePerPartition
+
+
+class DirectKafkaInputDStream(DStream[Any]):
+    """A stream that reads Kafka range by range; each batch's RDD has one partition per Kafka partition.
+
+    The RDDs given to `foreachRDD` and `transform` are `KafkaRDD`s: they have `offsetRanges()`, and what is mapped over them
+    runs in the worker that fetches.
+    """
+
+    def __init__(self, ssc: StreamingContext, anchor: Any, spec: StreamSpec) -> None:
+        sc = ssc._sc
+        compute = TransformFunction(sc, Compute(spec), sc.serializer)
+        stream = sc._jvm.PythonTransformedDStream(anchor, compute)  # type: ignore[union-attr]
+        super().__init__(stream.asJavaDStream(), ssc, sc.serializer)
+        self.name = spec.name
+
+    def foreachRDD(self, func: Callable[..., None]) -> None:
+        """Apply `func(rdd)` or `func(time, rdd)` to each batch's KafkaRDD."""
+        rdd_at, output = _BatchRDD(self.name), _with_time(func)
+        function = TransformFunction(self._sc, lambda time, _: output(time, rdd_at(time)), self._jrdd_deserializer)
+        self._sc._jvm.PythonDStream.callForeachRDD(self._jdstream, function)  # type: ignore[union-attr]
+
+    def transform(self, func: Callable[..., RDD[Any]]) -> TransformedDStream[Any]:
+        """A stream of what `func(rdd)` or `func(time, rdd)` makes of each batch's KafkaRDD."""
+        rdd_at, transformation = _BatchRDD(self.name), _with_time(func)
+        return TransformedDStream(self, lambda time, _: transformation(time, rdd_at(time)))
+
+    def commitAsync(self, offsetRanges: Sequence[OffsetRange], callback: CommitCallback | None = None) -> None:
+        """Commit the ends of ranges to the consumer group, once the batch that reads them has succeeded.
+
+        `callback(offsets, error)` is called with what was committed and None, or with the error.
+        """
+        running()[self.name].commit_async(offsetRanges, callback)
+
+    def currentOffsets(self) -> dict[TopicPartition, int]:
+        """Where the next batch continues, per partition."""
+        streams = running() if not hasattr(self, "_ssc") else streams_of(self._ssc)
+        return streams[self.name].current_offsets()
+
+    def __getstate__(self) -> str:
+        # An output operation may hold the stream, for commitAsync; in a checkpoint its name is enough.
+        return self.name
+
+    def __setstate__(self, name: str) -> None:
+        self.name = name
+
+
+class _BatchRDD:
+    """Finds the KafkaRDD of a batch time; pickles as the stream's name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, time: datetime) -> KafkaRDD:
+        return running()[self.name].rdd(batch_time_ms(time))
+
+
+def _with_time(func: Callable[..., Any]) -> Callable[[datetime, KafkaRDD], Any]:
+    """`func(rdd)` or `func(time, rdd)`, as a function of both."""
+    parameters = inspect.signature(func).parameters.values()
+    required = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty]
+    if len(required) == 1:
+        return lambda _, rdd: func(rdd)
+    if len(required) == 2:
+        return func
+    raise ArgumentTypeError(f"{func!r} must take (rdd) or (time, rdd).")
+
+
+def createDirectStream(  # noqa: PLR0913  PySpark 2.4's signature, and what is new after the star
+    ssc: StreamingContext,
+    topics: Sequence[str] | Sequence[TopicPartition] | re.Pattern[str],
+    kafkaParams: Mapping[str, Any],
+    fromOffsets: Mapping[TopicPartition, Any] | None = None,
+    keyDecoder: Decoder | None = utf8_decoder,
+    valueDecoder: Decoder | None = utf8_decoder,
+    messageHandler: Callable[[KafkaMessage], Any] | None = None,
+    *,
+    name: str | None = None,
+    maxRatePerPartition: RatePerPartition | None = None,
+    minRatePerPartition: RatePerPartition | None = None,
+) -> DirectKafkaInputDStream:
+    """A stream over Kafka without a receiver: each batch reads planned ranges, written to the checkpoint's offset log first.
+
+    Args:
+        ssc: The context; `ssc.checkpoint(directory)` gives the stream its offset log, and with it identical replay.
+        topics: Names, a compiled pattern (full match), or TopicPartitions.
+        kafkaParams: librdkafka's settings. With `group.id`, finished work is committed to that group.
+        fromOffsets: Where to begin if the log knows nothing, by partition; values are positions such as 42, "earliest",
+            "latest-100" or "-10m". Without it: the group's offset, then `auto.offset.reset`, then latest.
+        keyDecoder: From bytes to what the stream carries; None keeps bytes.
+        valueDecoder: The same for values.
+        messageHandler: Makes each element from a KafkaMessage; without it elements are `(key, value)`.
+        name: Names the offset log; needed only to tell streams apart whose order in the program changes.
+        maxRatePerPartition: Records per second, at most: a number, a mapping by TopicPartition, or a function of it.
+        minRatePerPartition: Records per batch, at least, whatever backpressure says.
+
+    Raises:
+        ConfigError: something given cannot be what was meant, or a topic does not exist.
+        BrokerUnavailable: no broker answered in time.
+    """
+    streams = streams_of(ssc)
+    params = ClientParams.parse(kafkaParams)
+    if jvm.checkpoint_directory(ssc) is not None:
+        refuse_literal_secrets(params)
+    anchor = jvm.create_input(ssc)
+    spec = StreamSpec(
+        name=streams.free_name() if name is None else _checked_name(name),
+        input_id=anchor.id(),
+        subscription=Subscription.parse(topics),
+        params=params,
+        from_offsets=parse_from_offsets(fromOffsets),
+        elements=Elements(key_decoder=keyDecoder, value_decoder=valueDecoder, message_handler=messageHandler),
+        max_rate=maxRatePerPartition,
+        min_rate=minRatePerPartition,
+    )
+    streams.add(spec).resolve_start()
+    return DirectKafkaInputDStream(ssc, anchor, spec)
+
+
+def _checked_name(name: str) -> str:
+    """A name is a folder's name in the checkpoint."""
+    if not isinstance(name, str) or not name or name.startswith(".") or not set(name) <= _NAME_CHARACTERS:
+        raise ConfigError(f"name={name!r} names a folder of the checkpoint: use letters, digits, - _ and dots inside.")
+    return name
+
+
+_NAME_CHARACTERS = set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")

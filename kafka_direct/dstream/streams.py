@@ -1,0 +1,217 @@
+"""`DirectStreams`: the direct streams of one StreamingContext, and the moments of its life they must know of.
+
+PySpark tells a Python stream neither that its context starts nor that it stops. Both matter: before the start the logs are
+read, on the caller's thread, where an error reaches the caller; before a stop the finished batches must be committed, as
+Spark's stop removes its listeners without asking whether they have heard of the last batch. So `StreamingContext.start` and
+`.stop` are wrapped, once, when this module is imported; recovery from a checkpoint imports it by unpickling a stream.
+
+Only one context runs in a process at a time. `running` is the one that was started last: what a JVM thread calls back into.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import math
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from pyspark.streaming import StreamingContext
+from pyspark.streaming.listener import StreamingListener
+
+from kafka_direct.errors import ConfigError, KafkaDirectError
+
+from . import jvm
+from .outcome import Outcome
+from .source import Source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark import RDD
+
+    from .rdd import KafkaRDD
+    from .spec import StreamSpec
+
+log = logging.getLogger("kafka_direct")
+
+# Streams that came out of a checkpoint and wait for their context, which Spark builds after them.
+_recovered: dict[str, StreamSpec] = {}
+
+
+class DirectStreams:
+    def __init__(self, ssc: StreamingContext) -> None:
+        self._ssc = ssc
+        self._sources: dict[str, Source] = {}
+        self._started = False
+        # Commits to groups have a thread of their own: a coordinator that is away must not hold up Spark's listener bus.
+        self._group_thread = ThreadPoolExecutor(1, thread_name_prefix="kafka-direct-group")
+
+    def free_name(self) -> str:
+        """The name of a stream that was given none: the same again for the same program."""
+        return f"stream-{len(self._sources)}"
+
+    def add(self, spec: StreamSpec) -> Source:
+        if spec.name in self._sources:
+            raise ConfigError(
+                f"this StreamingContext has a direct stream {spec.name!r} already; give each stream its own name=."
+            )
+        self._sources[spec.name] = Source(spec, self._ssc)
+        return self._sources[spec.name]
+
+    def __getitem__(self, name: str) -> Source:
+        return self._sources[name]
+
+    def start(self) -> None:
+        """Read the logs; have Spark run again what is unfinished."""
+        if self._started:
+            return
+        for source in self._sources.values():
+            source.open()
+        if not self._sources:
+            return
+        if jvm.is_recovered(self._ssc):
+            times = {time_ms for source in self._sources.values() for time_ms in source.unfinished_times()}
+            jvm.rerun_on_start(self._ssc, times)
+        self._started = True
+        self._ssc.addStreamingListener(_BatchEnd(self))
+
+    def stop(self, *, gracefully: bool) -> None:
+        """Commit what is finished before Spark stops."""
+        if not self._started:
+            return
+        if gracefully:
+            jvm.finish_batches(self._ssc)
+        jvm.await_listeners(self._ssc)
+        self._group_thread.shutdown(wait=True)
+        self._started = False
+
+    def finish(self, outcome: Outcome) -> None:
+        """Take in the end of a batch, for every stream that had a part in it."""
+        for source in self._sources.values():
+            source.finish(outcome)
+        self._group_thread.submit(self._commit_groups)
+
+    def settle(self, before_ms: float = math.inf) -> None:
+        """Return when every earlier batch that Spark has done with is committed, so no checkpoint forgets one that is not.
+
+        A batch that Spark neither holds nor has reported never became jobs, since planning or a transformation of another
+        stream failed: the next batch time takes it up.
+        """
+        running = {time_ms for time_ms in self._unfinished() if time_ms < before_ms}
+        if not running:
+            return
+        done = running - jvm.pending_times(self._ssc)
+        if done and jvm.await_listeners(self._ssc):
+            for time_ms in done & self._unfinished():
+                self.release(time_ms)
+
+    def _unfinished(self) -> set[int]:
+        return set().union(*(source.running_times() for source in self._sources.values()))
+
+    def release(self, time_ms: int) -> None:
+        """Give back a batch time whose jobs Spark will not make."""
+        for source in self._sources.values():
+            source.release(time_ms)
+
+    def _commit_groups(self) -> None:
+        for source in self._sources.values():
+            source.commit_group()
+
+
+class _BatchEnd(StreamingListener):
+    def __init__(self, streams: DirectStreams) -> None:
+        super().__init__()
+        self._streams = streams
+
+    def onBatchCompleted(self, batchCompleted: Any) -> None:
+        try:
+            self._streams.finish(Outcome.of(batchCompleted.batchInfo()))
+        except (KafkaDirectError, OSError):
+            # Spark drops a listener's error; the batch stays uncommitted and runs again at the next start.
+            log.exception("a finished batch could not be committed; it runs again at the next start")
+
+
+class Compute:
+    """What Spark calls for each batch of a stream, and pickles into its checkpoint: the spec, and no position."""
+
+    def __init__(self, spec: StreamSpec) -> None:
+        self.spec = spec
+
+    def __call__(self, time: datetime, rdd: RDD[Any]) -> KafkaRDD:
+        streams = running()
+        jvm.revive_input(rdd.ctx, rdd._jrdd)
+        time_ms = batch_time_ms(time)
+        streams.settle(time_ms)
+        try:
+            return streams[self.spec.name].compute(time_ms)
+        except BaseException:
+            streams.release(time_ms)
+            raise
+
+    def __getstate__(self) -> StreamSpec:
+        if _running is not None:
+            _running.settle()
+        return self.spec
+
+    def __setstate__(self, spec: StreamSpec) -> None:
+        self.spec = spec
+        _recovered[spec.name] = spec
+
+
+def batch_time_ms(time: datetime) -> int:
+    """Spark's batch time, which PySpark hands over as a local datetime."""
+    return round(time.timestamp() * 1000)
+
+
+_of: WeakKeyDictionary[StreamingContext, DirectStreams] = WeakKeyDictionary()
+_running: DirectStreams | None = None
+
+
+def streams_of(ssc: StreamingContext) -> DirectStreams:
+    """The direct streams of a context."""
+    return _of.setdefault(ssc, DirectStreams(ssc))
+
+
+def running() -> DirectStreams:
+    """The streams of the context that runs in this process."""
+    if _running is None:
+        raise KafkaDirectError("no StreamingContext with a direct stream has been started in this process.")
+    return _running
+
+
+def _adopt_recovered(ssc: StreamingContext) -> None:
+    """Give a context that came out of a checkpoint the streams that came with it."""
+    if jvm.is_recovered(ssc) and ssc not in _of:
+        for spec in _recovered.values():
+            streams_of(ssc).add(spec)
+    _recovered.clear()
+
+
+def _wrap_start(start: Callable[[StreamingContext], None]) -> Callable[[StreamingContext], None]:
+    @functools.wraps(start)
+    def wrapped(self: StreamingContext) -> None:
+        global _running  # noqa: PLW0603  one context runs in a process
+        _adopt_recovered(self)
+        if self in _of:
+            _of[self].start()
+            _running = _of[self]
+        start(self)
+
+    return wrapped
+
+
+def _wrap_stop(stop: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(stop)
+    def wrapped(self: StreamingContext, stopSparkContext: bool = True, stopGraceFully: bool = False) -> None:  # noqa: FBT001, FBT002
+        if self in _of:
+            _of[self].stop(gracefully=stopGraceFully)
+        stop(self, stopSparkContext, stopGraceFully)
+
+    return wrapped
+
+
+StreamingContext.start = _wrap_start(StreamingContext.start)  # type: ignore[method-assign]
+StreamingContext.stop = _wrap_stop(StreamingContext.stop)  # type: ignore[method-assign]

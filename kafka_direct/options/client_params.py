@@ -1,0 +1,234 @@
+"""`ClientParams`: the caller's kafkaParams, checked and translated once, and the configurations made from them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from kafka_direct.errors import ArgumentTypeError, ConfigError
+from kafka_direct.offsets.position import Position, parse_single
+
+from . import secret
+from .java_key import translate_java_keys
+from .librdkafka_keys import (
+    CALLBACK_KEYS,
+    CONSUMER_CALLBACK_KEYS,
+    CONSUMER_KEYS,
+    LIBRDKAFKA_KEYS,
+    PRODUCER_CALLBACK_KEYS,
+    PRODUCER_KEYS,
+)
+from .unknown_key import refuse_unknown_keys
+
+Value: TypeAlias = str | int | float | bool | Callable[..., Any]
+Reset: TypeAlias = Position | Literal["error"]
+
+# Keys whose values are read here, so they must be here: they cannot be looked up later in the worker.
+READ_HERE = ("auto.offset.reset", "group.id", "isolation.level", "enable.auto.commit", "auto.commit.enable")
+
+# What each client would have anyway, and why nothing else can be had.
+OWNED = {
+    "enable.auto.commit": (False, "kafka_direct commits after the output; call stream.commitAsync"),
+    "auto.commit.enable": (False, "kafka_direct commits after the output; call stream.commitAsync"),
+    "enable.auto.offset.store": (False, "offsets are kept in the offset log"),
+    "enable.partition.eof": (True, "it marks the end of a range"),
+}
+RESETS = {"beginning": "earliest", "smallest": "earliest", "earliest": "earliest"}
+RESETS |= {"end": "latest", "largest": "latest", "latest": "latest", "error": "error", "none": "error"}
+ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
+
+_CALLABLES = frozenset(CALLBACK_KEYS + CONSUMER_CALLBACK_KEYS + PRODUCER_CALLBACK_KEYS) - {"logger"}
+_CONSUMERS_ONLY = frozenset(CONSUMER_KEYS + CONSUMER_CALLBACK_KEYS)
+_PRODUCERS_ONLY = frozenset(PRODUCER_KEYS + PRODUCER_CALLBACK_KEYS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ClientParams:
+    """The parameters of the Kafka clients; equal by value, and without a secret in its text.
+
+    >>> ClientParams.parse({"bootstrap.servers": "broker:9092", "sasl.password": "hunter2"})
+    ClientParams({'bootstrap.servers': 'broker:9092', 'sasl.password': '***'}, isolation_level=read_uncommitted)
+    """
+
+    entries: tuple[tuple[str, Value], ...]  # sorted by key; references unresolved
+    group_id: str | None
+    isolation_level: str
+    auto_offset_reset: Reset | None  # "error": refuse where there is no offset; None: not given
+
+    @classmethod
+    def parse(cls, kafka_params: Mapping[str, Any]) -> ClientParams:
+        """Check and translate the caller's parameters; the mapping itself is left as it is.
+
+        Raises:
+            ArgumentTypeError: not a dict, or a key or value of a wrong type.
+            ConfigError: an unknown key, or a value that this package cannot honour; the message names the remedy.
+        """
+        given = _checked_types(kafka_params)
+        given = translate_java_keys(given)
+        refuse_unknown_keys(given, LIBRDKAFKA_KEYS)
+        _check_callables(given)
+        _check_references(given)
+        _move_servers(given)
+        _drop_owned(given)
+        reset = given.pop("auto.offset.reset", None)
+        return cls(
+            group_id=_group_id(given.pop("group.id", None)),
+            isolation_level=_isolation_level(given.pop("isolation.level", ISOLATION_LEVELS[0])),
+            auto_offset_reset=None if reset is None else _reset(reset),
+            entries=tuple(sorted(given.items())),
+        )
+
+    def __repr__(self) -> str:
+        kept = {key: secret.shown(key, value) for key, value in self.entries}
+        facts = {"group_id": self.group_id, "auto_offset_reset": self.auto_offset_reset}
+        told = "".join(f", {name}={fact}" for name, fact in facts.items() if fact is not None)
+        return f"ClientParams({kept}{told}, isolation_level={self.isolation_level})"
+
+    def resolved(self) -> dict[str, Value]:
+        """Give the keys with each `env:` and `file:` reference replaced by what it stands for in this process."""
+        return {
+            key: secret.resolve_reference(key, value) if secret.is_reference(value) else value
+            for key, value in self.entries
+        }
+
+    def literal_secrets(self) -> tuple[str, ...]:
+        """Name the keys whose secret stands in the parameters themselves and would be pickled with them."""
+        return tuple(key for key, value in self.entries if secret.is_secret(key) and not secret.is_reference(value))
+
+    def for_admin(self) -> dict[str, Value]:
+        """Give the configuration of an admin client, which would warn of keys that only consumers know."""
+        return _without(self.resolved(), _CONSUMERS_ONLY | _PRODUCERS_ONLY)
+
+    def for_executor(self) -> dict[str, Value]:
+        """Give the configuration of a consumer that reads ranges: it never commits, and never jumps elsewhere."""
+        chosen: dict[str, Value] = {"check.crcs": "true", "fetch.wait.max.ms": 10}  # the caller's win
+        fixed: dict[str, Value] = {
+            "group.id": f"spark-executor-{'kafka-direct' if self.group_id is None else self.group_id}",
+            "enable.partition.eof": "true",
+        }
+        return chosen | self._consumer() | fixed
+
+    def for_group(self) -> dict[str, Value]:
+        """Give the configuration of the consumer that reads and commits the group's offsets.
+
+        Raises:
+            ConfigError: there is no group.id.
+        """
+        if self.group_id is None:
+            raise ConfigError("Committing needs a consumer group; set group.id in kafkaParams.")
+        return self._consumer() | {"group.id": self.group_id}
+
+    def _consumer(self) -> dict[str, Value]:
+        # A static member's id would make the group's coordinator look for a member that never joined.
+        kept = _without(self.resolved(), _PRODUCERS_ONLY | {"group.instance.id"})
+        return kept | {
+            "enable.auto.commit": "false",
+            "enable.auto.offset.store": "false",
+            "auto.offset.reset": "error",
+            "isolation.level": self.isolation_level,
+        }
+
+
+def refuse_literal_secrets(params: ClientParams) -> None:
+    """Refuse parameters that would write a secret into a checkpoint.
+
+    >>> refuse_literal_secrets(ClientParams.parse({"bootstrap.servers": "b:9092", "sasl.password": "env:PASSWORD"}))
+
+    Raises:
+        ConfigError: names the keys, and shows the form that keeps secrets out.
+    """
+    keys = params.literal_secrets()
+    if len(keys) > 0:
+        raise ConfigError(
+            f"{', '.join(keys)} would be written into the checkpoint; give a reference, which is resolved where it "
+            f'is used: "{keys[0]}": "env:NAME" or "{keys[0]}": "file:/path".'
+        )
+
+
+def _checked_types(kafka_params: Mapping[str, Any]) -> dict[str, Any]:
+    if not isinstance(kafka_params, Mapping):
+        raise ArgumentTypeError(
+            f"kafkaParams must be a dict of librdkafka keys, as in {{'bootstrap.servers': 'host:9092'}}; it is a "
+            f"{type(kafka_params).__name__}."
+        )
+    for key, value in kafka_params.items():
+        if not isinstance(key, str):
+            raise ArgumentTypeError(f"The keys of kafkaParams are text; {key!r} is not.")
+        if key == "logger" or callable(value) or isinstance(value, (str, int, float)):
+            continue
+        raise ArgumentTypeError(
+            f"kafkaParams[{key!r}] must be text, a number, true or false, or a callable; it is "
+            f"{'None, so leave the key out' if value is None else 'a ' + type(value).__name__}."
+        )
+    return {key: str(value).lower() if isinstance(value, bool) else value for key, value in kafka_params.items()}
+
+
+def _check_callables(given: Mapping[str, Any]) -> None:
+    for key, value in given.items():
+        if key == "logger":
+            if not isinstance(value, logging.Logger):
+                raise ArgumentTypeError("kafkaParams['logger'] must be a logging.Logger.")
+        elif callable(value) != (key in _CALLABLES):
+            wanted = "a callable" if key in _CALLABLES else "text, a number, true or false"
+            raise ArgumentTypeError(f"kafkaParams[{key!r}] must be {wanted}.")
+
+
+def _check_references(given: Mapping[str, Any]) -> None:
+    for key, value in given.items():
+        if not secret.is_reference(value):
+            continue
+        if key in READ_HERE or key in OWNED:
+            raise ConfigError(f"{key} is {value!r}, but it is needed before the clients are built; give its value.")
+        secret.check_reference(key, value)
+
+
+def _move_servers(given: dict[str, Any]) -> None:
+    old = given.pop("metadata.broker.list", None)
+    servers = given.setdefault("bootstrap.servers", old) if old is not None else given.get("bootstrap.servers")
+    if old not in (None, servers):
+        raise ConfigError("metadata.broker.list and bootstrap.servers are one setting; give bootstrap.servers alone.")
+    if "test.mock.num.brokers" in given and servers is None:
+        return
+    if not isinstance(servers, str) or not servers.strip(", "):
+        raise ConfigError("kafkaParams needs bootstrap.servers; give the brokers as 'host:9092,host:9092'.")
+
+
+def _drop_owned(given: dict[str, Any]) -> None:
+    for key, (value, reason) in OWNED.items():
+        if key in given and _boolean(key, given.pop(key)) is not value:
+            raise ConfigError(f"{key} is always {str(value).lower()} here: {reason}. Leave the key out.")
+
+
+def _boolean(key: str, value: object) -> bool:
+    text = str(value).lower()
+    if text in ("true", "t", "1"):
+        return True
+    if text in ("false", "f", "0"):
+        return False
+    raise ConfigError(f"{key} is {value!r}; it is true or false.")
+
+
+def _group_id(value: object) -> str | None:
+    if value is None or (isinstance(value, str) and value.strip()):
+        return value
+    raise ConfigError(f"group.id is {value!r}; give the name of the consumer group, or leave the key out.")
+
+
+def _isolation_level(value: object) -> str:
+    level = str(value).lower()
+    if level not in ISOLATION_LEVELS:
+        raise ConfigError(f"isolation.level is {value!r}; it is read_uncommitted or read_committed.")
+    return level
+
+
+def _reset(value: object) -> Reset:
+    word = RESETS.get(str(value).lower())
+    if word is None:
+        raise ConfigError(f"auto.offset.reset is {value!r}; it is one of {', '.join(RESETS)}.")
+    return "error" if word == "error" else parse_single(word)
+
+
+def _without(given: dict[str, Value], keys: frozenset[str]) -> dict[str, Value]:
+    return {key: value for key, value in given.items() if key not in keys}

@@ -1,0 +1,131 @@
+"""Keys that only the Java client knows: translated where that is exact, else refused with the key to use instead."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafka_direct.errors import ConfigError
+
+from .jaas import parse_jaas
+from .java_tls import move, translate_keys, translate_trust
+from .secret import is_reference
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+RENAMED = {
+    "fetch.max.wait.ms": "fetch.wait.max.ms",
+    "receive.buffer.bytes": "socket.receive.buffer.bytes",
+    "send.buffer.bytes": "socket.send.buffer.bytes",
+}
+ASSIGNORS = {
+    "org.apache.kafka.clients.consumer.RangeAssignor": "range",
+    "org.apache.kafka.clients.consumer.RoundRobinAssignor": "roundrobin",
+    "org.apache.kafka.clients.consumer.CooperativeStickyAssignor": "cooperative-sticky",
+}
+
+_TIMEOUT = "librdkafka's timeout for one request is socket.timeout.ms, which counts otherwise; set that"
+_TLS_PROVIDER = "TLS is OpenSSL's here; leave the key out, or choose with ssl.cipher.suites"
+_LOGIN = "Java classes cannot run here; give sasl.username and sasl.password, sasl.oauthbearer.*, or an oauth_cb"
+_METRICS = "Java classes cannot run here; librdkafka reports through statistics.interval.ms and stats_cb"
+_SERIALIZER = "reading needs no serializer; leave the key out"
+_RETRIES = "librdkafka tries again by itself; leave the key out"
+
+REFUSED = {
+    "auto.include.jmx.reporter": _METRICS,
+    "default.api.timeout.ms": _TIMEOUT,
+    "interceptor.classes": "Java classes cannot run here; do that work in the messageHandler",
+    "key.serializer": _SERIALIZER,
+    "value.serializer": _SERIALIZER,
+    "max.poll.records": "ranges decide how much is read; limit a batch with maxRatePerPartition",
+    "metric.reporters": _METRICS,
+    "metrics.num.samples": _METRICS,
+    "metrics.recording.level": _METRICS,
+    "metrics.sample.window.ms": _METRICS,
+    "request.timeout.ms": _TIMEOUT,
+    "sasl.client.callback.handler.class": _LOGIN,
+    "sasl.login.callback.handler.class": _LOGIN,
+    "sasl.login.class": _LOGIN,
+    "sasl.login.retry.backoff.ms": _RETRIES,
+    "sasl.login.retry.backoff.max.ms": _RETRIES,
+    "sasl.oauthbearer.jwks.endpoint.url": "brokers check tokens, clients do not; leave the key out",
+    "security.providers": _TLS_PROVIDER,
+    "ssl.enabled.protocols": _TLS_PROVIDER,
+    "ssl.engine.factory.class": _TLS_PROVIDER,
+    "ssl.keymanager.algorithm": _TLS_PROVIDER,
+    "ssl.protocol": _TLS_PROVIDER,
+    "ssl.provider": _TLS_PROVIDER,
+    "ssl.secure.random.implementation": _TLS_PROVIDER,
+    "ssl.trustmanager.algorithm": _TLS_PROVIDER,
+    "throw.on.fetch.stable.offset.unsupported": "brokers that old are not supported; leave the key out",
+}
+
+
+def translate_java_keys(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the parameters with Java's keys replaced by librdkafka's.
+
+    >>> translate_java_keys({"fetch.max.wait.ms": 100, "ssl.endpoint.identification.algorithm": ""})
+    {'ssl.endpoint.identification.algorithm': 'none', 'fetch.wait.max.ms': 100}
+
+    Raises:
+        ConfigError: a key that has no exact counterpart; the message names what to use instead.
+    """
+    params = dict(given)
+    for key in sorted(params.keys() & REFUSED.keys()):
+        raise ConfigError(f"kafkaParams has the Java key {key!r}; {REFUSED[key]}.")
+    for side in ("key", "value"):
+        _drop_deserializer(params, side)
+    _translate_login(params)
+    translate_trust(params)
+    translate_keys(params)
+    for java, librdkafka in RENAMED.items():
+        if java in params:
+            move(params, java, librdkafka, _buffer_size(java, params.pop(java)))
+    _translate_values(params)
+    return params
+
+
+def _drop_deserializer(params: dict[str, Any], side: str) -> None:
+    name = str(params.pop(f"{side}.deserializer", "StringDeserializer")).rpartition(".")[2]
+    if name == "ByteArrayDeserializer":
+        raise ConfigError(f"{side}.deserializer {name} is spelled {side}Decoder=None here; pass that argument.")
+    if name != "StringDeserializer":  # which does what utf8_decoder, the default, does
+        raise ConfigError(f"{side}.deserializer {name!r} cannot run here; pass a Python function as {side}Decoder.")
+
+
+def _translate_login(params: dict[str, Any]) -> None:
+    if "sasl.jaas.config" in params:
+        text = params.pop("sasl.jaas.config")
+        if is_reference(text):
+            raise ConfigError(
+                f"sasl.jaas.config is {text!r}; give sasl.username and sasl.password, each as a reference."
+            )
+        login = parse_jaas(str(text))
+        move(params, "sasl.jaas.config", "sasl.username", login.username)
+        move(params, "sasl.jaas.config", "sasl.password", login.password)
+    for key in ("sasl.mechanism", "sasl.mechanisms"):
+        if str(params.get(key)).upper() == "AWS_MSK_IAM":
+            raise ConfigError(
+                f"{key} is 'AWS_MSK_IAM', which only Java has; set it to OAUTHBEARER and pass an oauth_cb that signs "
+                "with aws-msk-iam-sasl-signer-python."
+            )
+
+
+def _buffer_size(key: str, value: object) -> object:
+    # -1 is Java's word for the operating system's default, 0 is librdkafka's.
+    return 0 if key.endswith("buffer.bytes") and str(value) == "-1" else value
+
+
+def _translate_values(params: dict[str, Any]) -> None:
+    verification = "ssl.endpoint.identification.algorithm"
+    if verification in params and not str(params[verification]).strip():
+        params[verification] = "none"
+    assignors = "partition.assignment.strategy"
+    if assignors in params:
+        names = [name.strip() for name in str(params[assignors]).split(",")]
+        unknown = [name for name in names if "." in name and name not in ASSIGNORS]
+        if unknown:
+            raise ConfigError(f"{assignors} names {unknown[0]!r}, which cannot run here; leave the key out.")
+        params[assignors] = ",".join(ASSIGNORS.get(name, name) for name in names)
+    if str(params.pop("exclude.internal.topics", "true")).lower() != "true":
+        raise ConfigError("exclude.internal.topics is always true here; name internal topics one by one in topics.")

@@ -1,0 +1,127 @@
+"""Secrets in client parameters: which keys hold one, and the references that keep it out of code and checkpoints.
+
+`env:NAME` and `file:/path` stand for a value that lives where the client is built: they are resolved there, on the
+driver and in each worker, and nowhere else. No message here ever contains a value.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TypeGuard
+
+from kafka_direct.errors import ConfigError
+
+REDACTED = "***"
+
+SECRET_KEYS = frozenset(
+    {
+        "sasl.jaas.config",
+        "sasl.kerberos.kinit.cmd",  # may carry a password on its command line
+        "sasl.oauthbearer.assertion.private.key.passphrase",
+        "sasl.oauthbearer.assertion.private.key.pem",
+        "sasl.oauthbearer.client.credentials.client.secret",
+        "sasl.oauthbearer.client.secret",
+        "sasl.oauthbearer.config",
+        "sasl.password",
+        "ssl.key.password",
+        "ssl.key.pem",
+        "ssl.keystore.key",
+        "ssl.keystore.password",
+    }
+)
+# They look like secrets by name, but hold an address and a path.
+OPEN_KEYS = frozenset({"sasl.oauthbearer.assertion.private.key.file", "sasl.oauthbearer.token.endpoint.url"})
+
+_SECRET_NAME = re.compile("password|passphrase|secret|private|token|credential", re.IGNORECASE)
+
+
+def is_secret(key: str) -> bool:
+    """Whether the value of a key must never be shown; keys nobody listed are judged by their name.
+
+    >>> is_secret("sasl.password"), is_secret("my.api.Token"), is_secret("group.id")
+    (True, True, False)
+    """
+    if key in OPEN_KEYS or key.endswith(".client.id"):
+        return False
+    return key in SECRET_KEYS or _SECRET_NAME.search(key) is not None
+
+
+def is_reference(value: object) -> TypeGuard[str]:
+    """Whether a value says where the value is: `env:NAME` or `file:/path`.
+
+    >>> is_reference("env:KAFKA_PASSWORD"), is_reference("hunter2")
+    (True, False)
+    """
+    return isinstance(value, str) and value.startswith(("env:", "file:"))
+
+
+def shown(key: str, value: object) -> object:
+    """Give what a message may show of a value: references as they are, secrets as stars, callables by name.
+
+    >>> shown("sasl.password", "hunter2"), shown("sasl.password", "env:PASSWORD"), shown("fetch.min.bytes", 1)
+    ('***', 'env:PASSWORD', 1)
+    """
+    if is_reference(value):
+        return value
+    if is_secret(key):
+        return REDACTED
+    if isinstance(value, (str, int, float)):
+        return value
+    # The repr of a callable may show its arguments; a bound or partial one may hold a token.
+    return f"<{getattr(value, '__qualname__', type(value).__qualname__)}>"
+
+
+def resolve_reference(key: str, reference: str) -> str:
+    """Read what `env:NAME` or `file:/path` stands for, in this process. One newline at a file's end is dropped.
+
+    Raises:
+        ConfigError: the variable or the file is not there; the message names it.
+    """
+    scheme, _, place = reference.partition(":")
+    if scheme == "env":
+        if place not in os.environ:
+            raise ConfigError(
+                f"{key} is {reference!r}, but the variable {place} is not set in this process; set it on the driver "
+                "and, with spark.executorEnv, on the executors."
+            )
+        return os.environ[place]
+    path = reference_path(reference)
+    try:
+        return path.read_text(encoding="utf-8").removesuffix("\n").removesuffix("\r")
+    except OSError as error:
+        raise ConfigError(
+            f"{key} is {reference!r}, but the file cannot be read ({error.strerror}); put it on the driver and "
+            "on every executor."
+        ) from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{key} is {reference!r}, but the file is not UTF-8 text.") from None
+
+
+def check_reference(key: str, reference: str) -> None:
+    """Refuse a reference that cannot be resolved anywhere, before any data moves.
+
+    >>> check_reference("sasl.password", "env:")
+    Traceback (most recent call last):
+    kafka_direct.errors.ConfigError: sasl.password is 'env:' without a name; write env:NAME.
+    """
+    if reference.startswith("env:"):
+        if reference == "env:":
+            raise ConfigError(f"{key} is 'env:' without a name; write env:NAME.")
+    elif key.endswith(".location"):
+        raise ConfigError(
+            f"{key} is {reference!r}, but the client opens that file itself; give the path without 'file:'."
+        )
+    elif not reference_path(reference).is_absolute():
+        # Workers have directories of their own: a relative path would mean another file there.
+        raise ConfigError(f"{key} is {reference!r}; give an absolute path, as in file:/etc/kafka/password.")
+
+
+def reference_path(reference: str) -> Path:
+    """Give the path of a `file:` reference, also when it is written as a URL.
+
+    >>> reference_path("file:///etc/password") == reference_path("file:/etc/password")
+    True
+    """
+    return Path(reference.removeprefix("file:").removeprefix("//"))

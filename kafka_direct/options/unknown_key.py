@@ -1,0 +1,61 @@
+"""Keys that librdkafka does not know: what was meant, and where it belongs."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+from kafka_direct.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+_SPARK_RATE = "give it as the keyword argument of that name, or set spark.streaming.kafka.{name} in SparkConf"
+_SOURCE = "it is an option of the kafka_direct data source; {instead}"
+
+# By the key in small letters: Spark's options are written in many ways.
+ELSEWHERE = {
+    "failondataloss": "set spark.streaming.kafka.failOnDataLoss in SparkConf",
+    "maxrateperpartition": _SPARK_RATE.format(name="maxRatePerPartition"),
+    "minrateperpartition": _SPARK_RATE.format(name="minRatePerPartition"),
+    "backpressure": "set spark.streaming.backpressure.enabled in SparkConf",
+    "initialrate": "set spark.streaming.backpressure.initialRate in SparkConf",
+    "maxoffsetspertrigger": _SOURCE.format(instead="here limit with maxRatePerPartition"),
+    "startingoffsets": _SOURCE.format(instead="here give fromOffsets"),
+    "startingtimestamp": _SOURCE.format(instead="here give fromOffsets, as in '@2026-11-18T10:00:00Z'"),
+    "endingoffsets": _SOURCE.format(instead="here give offsetRanges to createRDD"),
+    "subscribe": _SOURCE.format(instead="here give topics"),
+    "subscribepattern": _SOURCE.format(instead="here give a compiled pattern as topics"),
+    "assign": _SOURCE.format(instead="here give a list of TopicPartition as topics"),
+    "topics": "give topics as the argument of that name",
+    "fromoffsets": "give fromOffsets as the argument of that name",
+    "includeheaders": _SOURCE.format(instead="here take headers in the messageHandler"),
+    "minpartitions": _SOURCE.format(instead="here each range is one partition; call rdd.repartition"),
+    "groupidprefix": _SOURCE.format(instead="here set group.id"),
+    "zookeeper.connect": "Kafka needs no ZooKeeper address; give bootstrap.servers",
+    "default.topic.config": "give its keys beside the others",
+}
+
+
+def refuse_unknown_keys(keys: Iterable[str], known: Sequence[str]) -> None:
+    """Refuse the first key that librdkafka does not know, with the nearest one it does.
+
+    >>> refuse_unknown_keys(["fetch.min.byte"], ["fetch.max.bytes", "fetch.min.bytes"])
+    Traceback (most recent call last):
+    kafka_direct.errors.ConfigError: kafkaParams has the unknown key 'fetch.min.byte'; did you mean 'fetch.min.bytes'?
+    """
+    for key in keys:
+        if key not in known:
+            raise ConfigError(f"kafkaParams has the unknown key {key!r}; {_remedy(key, known)}")
+
+
+def _remedy(key: str, known: Sequence[str]) -> str:
+    folded = key.lower()
+    if folded in ELSEWHERE:
+        return f"{ELSEWHERE[folded]}."
+    if folded.startswith("spark."):
+        return "set it in SparkConf."
+    if folded.startswith("kafka."):
+        return f"the prefix belongs to data source options: write {key[len('kafka.') :]!r}."
+    near = difflib.get_close_matches(folded.replace("_", "."), known, n=1)
+    return f"did you mean {near[0]!r}?" if near else "its keys are those of librdkafka's CONFIGURATION.md."

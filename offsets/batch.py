@@ -1,0 +1,50 @@
+"""`Batch`: one entry of the offset log, what a batch reads and everything its replay needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .loss import Loss
+    from .offset_range import OffsetRange
+    from .topic_partition import TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """The ranges of batch `id`, fixed for ever once logged.
+
+    `times` are the batch times (ms) at which Spark ran it: one, and one more for each replay that Spark itself did not
+    know of. `topic_ids` tell a recreated topic. `waiting` partitions stand at an offset that does not exist yet.
+    `losses` were accepted when this batch was planned.
+    """
+
+    id: int
+    ranges: tuple[OffsetRange, ...]
+    times: tuple[int, ...]
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    waiting: frozenset[TopicPartition] = frozenset()
+    losses: tuple[Loss, ...] = ()
+
+    @property
+    def time(self) -> int:
+        """The batch time (ms) under which Spark knows it now."""
+        return self.times[-1]
+
+    def count(self) -> int:
+        """Offsets covered by all ranges together."""
+        return sum(r.count() for r in self.ranges)
+
+    def start(self) -> dict[TopicPartition, int]:
+        return {r.topicPartition(): r.fromOffset for r in self.ranges}
+
+    def end(self) -> dict[TopicPartition, int]:
+        """Where the next batch continues."""
+        return {r.topicPartition(): r.untilOffset for r in self.ranges}
+
+    def at(self, time: int) -> Batch:
+        """The same batch, also run at `time`."""
+        return replace(self, times=(*self.times, time))

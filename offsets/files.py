@@ -1,0 +1,104 @@
+"""`LogFiles`: small files in one folder of any pyarrow file system, each written whole or not at all.
+
+On a local disk a file is written under a hidden name, synced, and linked into place: a reader never sees half of it, it
+survives a power cut, and of two writers of one name exactly one wins. Object stores show a file only when its upload is
+complete, so there it is written directly. Elsewhere (HDFS) it is written hidden and renamed, which is atomic there.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyarrow import fs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_WRITES_APPEAR_WHOLE = {"s3", "gcs", "abfs"}
+
+
+class LogFiles:
+    """The files of one folder, by name. Hidden names (a leading dot) are not listed."""
+
+    def __init__(self, filesystem: fs.FileSystem, folder: str) -> None:
+        self._fs = filesystem
+        self.folder = folder
+
+    @classmethod
+    def open(cls, uri: str, *below: str) -> LogFiles:
+        """The folder `below` a path or URI as Spark writes them (`/x`, `file:/x`, `s3://bucket/x`, `hdfs://…`)."""
+        if uri.startswith("file:") and not uri.startswith("file://"):
+            uri = "file://" + uri.removeprefix("file:")
+        filesystem, path = fs.FileSystem.from_uri(uri) if ":/" in uri else (fs.LocalFileSystem(), os.path.abspath(uri))  # noqa: PTH100
+        return cls(filesystem, "/".join((path.rstrip("/"), *below)))
+
+    def path(self, name: str) -> str:
+        return f"{self.folder}/{name}"
+
+    def names(self) -> Iterator[str]:
+        """The names in the folder, in no order; none if there is no folder yet."""
+        for info in self._fs.get_file_info(fs.FileSelector(self.folder, allow_not_found=True)):
+            if not info.base_name.startswith("."):
+                yield info.base_name
+
+    def read(self, name: str) -> str:
+        with self._fs.open_input_stream(self.path(name)) as stream:
+            return str(stream.read().decode("utf-8"))
+
+    def create(self, name: str, text: str) -> bool:
+        """Write a new file. False, and nothing written, if the name is taken."""
+        if isinstance(self._fs, fs.LocalFileSystem):
+            return self._create_local(name, text)
+        if self._fs.get_file_info(self.path(name)).type != fs.FileType.NotFound:
+            return False
+        self.replace(name, text)
+        return True
+
+    def replace(self, name: str, text: str) -> None:
+        """Write a file, over what stands there."""
+        if self._fs.type_name in _WRITES_APPEAR_WHOLE:
+            self._write(self.path(name), text)
+        elif isinstance(self._fs, fs.LocalFileSystem):
+            self._hidden_local(name, text).replace(self.path(name))
+            self._sync_folder()
+        else:
+            hidden = self.path(f".{name}.tmp")
+            self._write(hidden, text)
+            self._fs.move(hidden, self.path(name))
+
+    def delete(self, name: str) -> None:
+        self._fs.delete_file(self.path(name))
+
+    def _write(self, path: str, text: str) -> None:
+        self._fs.create_dir(self.folder, recursive=True)
+        with self._fs.open_output_stream(path) as stream:
+            stream.write(text.encode("utf-8"))
+
+    def _create_local(self, name: str, text: str) -> bool:
+        hidden = self._hidden_local(name, text)
+        try:
+            os.link(hidden, self.path(name))
+        except FileExistsError:
+            return False
+        finally:
+            hidden.unlink()
+        self._sync_folder()
+        return True
+
+    def _hidden_local(self, name: str, text: str) -> Path:
+        Path(self.folder).mkdir(parents=True, exist_ok=True)
+        hidden = Path(self.folder, f".{name}.{os.getpid()}.tmp")
+        with hidden.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        return hidden
+
+    def _sync_folder(self) -> None:
+        folder = os.open(self.folder, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)

@@ -1,0 +1,120 @@
+"""`OffsetLog`: what was planned and what was committed, batch by batch. The one source of truth for a stream's position.
+
+`offsets/<batch id>` is written before a batch's job runs, `commits/<batch id>` when all its outputs have succeeded.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from kafka_direct.errors import CorruptLog, Fenced, KafkaDirectError
+
+from .codec import decode_batch, decode_commit, encode_batch, encode_commit
+from .files import LogFiles
+from .history import History
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from .batch import Batch
+
+T = TypeVar("T")
+
+FOLDER = "kafka_direct"
+
+
+class OffsetLog:
+    """The log of the stream `name` below a checkpoint directory (a path or URI of any pyarrow file system)."""
+
+    def __init__(self, checkpoint: str, name: str) -> None:
+        self._plans = LogFiles.open(checkpoint, FOLDER, name, "offsets")
+        self._commits = LogFiles.open(checkpoint, FOLDER, name, "commits")
+
+    @property
+    def path(self) -> str:
+        return self._plans.folder.removesuffix("/offsets")
+
+    def load(self) -> History:
+        """Everything the log knows.
+
+        Raises:
+            CorruptLog: a file is torn or foreign, a batch between two others is missing, or a commit has lost its plan.
+        """
+        batches = [self._load(self._plans, id_, decode_batch, lambda b: b.id) for id_ in self._ids(self._plans)]
+        for before, after in zip(batches, batches[1:], strict=False):
+            if after.id != before.id + 1:
+                raise self._missing(before.id + 1, f"batch {after.id} follows it")
+        first, last = (batches[0].id, batches[-1].id) if batches else (0, -1)
+        # A commit older than every plan is what a crash in prune() leaves.
+        commits = [id_ for id_ in self._ids(self._commits) if id_ >= first]
+        if commits and commits[-1] > last:
+            raise self._missing(commits[-1], "its commit is there")
+        return History(batches, [self._load(self._commits, id_, decode_commit, lambda b: b) for id_ in commits])
+
+    def plan(self, batch: Batch) -> None:
+        """Write down a new batch, for ever.
+
+        Raises:
+            Fenced: the batch id is taken with other ranges: another driver runs on this log.
+        """
+        name = str(batch.id)
+        if self._plans.create(name, encode_batch(batch)):
+            return
+        theirs = self._load(self._plans, batch.id, decode_batch, lambda b: b.id)
+        if theirs != batch:
+            raise Fenced(
+                f"batch {batch.id} stands in {self._plans.path(name)} already, planned by another driver; this one must stop: "
+                "run one driver per checkpoint directory.",
+                path=self._plans.path(name),
+            )
+
+    def add_time(self, batch: Batch) -> None:
+        """Write a logged batch again with one more of its times; its ranges are the same."""
+        self._plans.replace(str(batch.id), encode_batch(batch))
+
+    def commit(self, batch_id: int) -> None:
+        """Note that all outputs of a batch have succeeded. Once is as good as twice."""
+        self._commits.create(str(batch_id), encode_commit(batch_id))
+
+    def prune(self, ids: Iterable[int]) -> None:
+        """Remove batches, the oldest first.
+
+        The plan goes before its commit: a crash between the two leaves a commit without a plan, which means nothing. The
+        other way round a finished batch would look unfinished, and run again.
+        """
+        for id_ in sorted(ids):
+            self._plans.delete(str(id_))
+            self._commits.delete(str(id_))
+
+    def _missing(self, batch_id: int, because: str) -> CorruptLog:
+        path = self._plans.path(str(batch_id))
+        return CorruptLog(
+            f"{path} is missing although {because}; restore the file, or move the stream's folder away to start anew.",
+            path=path,
+        )
+
+    def _ids(self, files: LogFiles) -> list[int]:
+        names = list(files.names())
+        for name in names:
+            if not (name.isascii() and name.isdigit()):
+                raise CorruptLog(
+                    f"{files.path(name)} is no file of this log, whose files are named by batch id; move it elsewhere.",
+                    path=files.path(name),
+                )
+        return sorted(int(name) for name in names)
+
+    def _load(self, files: LogFiles, id_: int, decode: Callable[[str], T], id_of: Callable[[T], int]) -> T:
+        path = files.path(str(id_))
+        try:
+            record = decode(files.read(str(id_)))
+        except (ValueError, TypeError, KeyError, AttributeError, KafkaDirectError) as cause:
+            raise CorruptLog(
+                f"{path} is torn or was not written by kafka_direct ({cause}); restore it from a copy, or move the stream's "
+                "folder away to start anew.",
+                path=path,
+            ) from cause
+        if id_of(record) != id_:
+            raise CorruptLog(
+                f"{path} holds batch {id_of(record)}, not {id_}; a file was renamed or copied here: restore it.", path=path
+            )
+        return record

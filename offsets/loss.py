@@ -1,0 +1,51 @@
+"""What can be lost between two batches, and how to say it.
+
+Four causes, told apart by what the brokers answer: retention or delete-records moved the log's start (aged out), the
+log's end is before the position (truncated), the topic has another id (recreated), the partition is not there (deleted).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from kafka_direct.errors import OffsetsLost
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .topic_partition import TopicPartition
+
+
+class LossCause(StrEnum):
+    AGED_OUT = "aged out"
+    TRUNCATED = "truncated"
+    RECREATED = "topic recreated"
+    DELETED = "partition deleted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """Records of one partition that can not be read any more.
+
+    `wanted` is the next offset that was to be read; `earliest` and `latest` are what the broker has now (None: nothing);
+    `resumed` is where reading goes on if the loss is accepted (None: nowhere, the partition is gone).
+    """
+
+    topic_partition: TopicPartition
+    cause: LossCause
+    wanted: int
+    earliest: int | None
+    latest: int | None
+    resumed: int | None
+
+    def __str__(self) -> str:
+        available = "nothing" if self.earliest is None else f"offsets {self.earliest} to {self.latest}"
+        return f"{self.topic_partition} {self.cause}: wanted offset {self.wanted}, available {available}"
+
+
+def offsets_lost(losses: Sequence[Loss], remedy: str) -> OffsetsLost:
+    """The error that names every loss and says what to do."""
+    listed = "; ".join(str(loss) for loss in losses)
+    return OffsetsLost(f"records to be read are gone: {listed}. {remedy}", losses=tuple(losses))

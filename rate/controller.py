@@ -1,0 +1,99 @@
+"""`RateController`: how much the next batch may take, given what is known of the sink and what still waits before it.
+
+Spark asks only its estimator, and plans a batch every interval whether or not earlier ones are done. So all that is
+planned before the estimator hears of a finished batch is planned blind: at a cold start the initial rate again and
+again, after a slow-down dozens of batches at the old speed. Two rules mend it, `budget` has both. Why these two, and
+the figures: docs/decisions/0001-rate-cold-start-and-queue.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .estimator import PIDRateEstimator
+from .limit import K, PerPartition, limit_per_partition
+from .number import above_zero
+from .settings import DEFAULT_INITIAL_RATE, INITIAL_RATE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .settings import RateSettings
+
+# One batch runs, one waits. With 1 the sink idles whenever a batch ends just after the tick (43% of the throughput
+# lost at full load); with 3 a slow-down queues half as much again and nothing is gained.
+MAX_INTERVALS_IN_FLIGHT = 2
+
+
+class RateController:
+    """Bounds each batch by the measured speed and by the records that are planned but not finished.
+
+    In flight are the records of all planned batches whose job has not ended; a failed batch leaves the flight, but is
+    not reported to `batch_finished`. One thread may report while another asks: each reads or writes the rate once.
+
+    >>> controller = RateController(PIDRateEstimator(1000, 1.0, 0.2, 0.0, 100), initial_rate=500)
+    >>> controller.budget(0), controller.budget(500)  # the first batch, and those planned while it runs
+    (500.0, 0.0)
+    >>> controller.batch_finished(1200, 500, 250, 0)
+    >>> controller.budget(0), controller.budget(3000), controller.budget(4000)
+    (2000.0, 1000.0, 0.0)
+    """
+
+    def __init__(self, estimator: PIDRateEstimator, *, initial_rate: float = DEFAULT_INITIAL_RATE) -> None:
+        self._estimator = estimator
+        self._initial_rate = float(
+            above_zero(INITIAL_RATE, initial_rate, f"leave it out for {DEFAULT_INITIAL_RATE:.0f} records/second")
+        )
+
+    @classmethod
+    def from_settings(cls, settings: RateSettings, batch_interval_ms: float) -> RateController:
+        """The controller of a stream with these settings; whether backpressure is on is the caller's question."""
+        gains = settings.gains
+        estimator = PIDRateEstimator(
+            batch_interval_ms, gains.proportional, gains.integral, gains.derivative, gains.min_rate
+        )
+        return cls(
+            estimator,
+            initial_rate=DEFAULT_INITIAL_RATE if settings.initial_rate is None else settings.initial_rate,
+        )
+
+    @property
+    def rate(self) -> float:
+        """Records/second the stream is believed to process: the initial rate until a batch has been measured."""
+        measured = self._estimator.latest_rate
+        # The estimator keeps the speed of the first batch as it was measured; only what comes after is floored in it.
+        return self._initial_rate if measured is None else max(self._estimator.gains.min_rate, measured)
+
+    def batch_finished(
+        self, time_ms: float, records: int, processing_delay_ms: float, scheduling_delay_ms: float
+    ) -> None:
+        """Learns from a batch that ended at `time_ms` with success; a failed one would measure the failure."""
+        self._estimator.compute(time_ms, records, processing_delay_ms, scheduling_delay_ms)
+
+    def budget(self, in_flight: int) -> float:
+        """Records/second for the next batch; 0.0 is "take nothing", and only ever while records are in flight."""
+        if self._estimator.latest_rate is None:
+            # Nothing is measured yet: one batch goes ahead to measure, the rest wait for it.
+            return self._initial_rate if in_flight <= 0 else 0.0
+        rate = self.rate
+        batch_seconds = self._estimator.batch_interval_ms / 1000
+        return max(0.0, min(rate, MAX_INTERVALS_IN_FLIGHT * rate - in_flight / batch_seconds))
+
+    def limit(
+        self, lag: Mapping[K, int], *, in_flight: int, max_rate: PerPartition[K], min_rate: PerPartition[K]
+    ) -> dict[K, int] | None:
+        """How many records of each partition the next batch may take: `limit_per_partition` at the budget's rate.
+
+        A budget of nothing is nothing: floors do not apply, else they would go on filling a queue that is full.
+
+        >>> controller = RateController(PIDRateEstimator(1000, 1.0, 0.2, 0.0, 100), initial_rate=500)
+        >>> controller.limit({"t-0": 9000}, in_flight=0, max_rate=0, min_rate=1)
+        {'t-0': 500}
+        >>> controller.limit({"t-0": 8500}, in_flight=500, max_rate=0, min_rate=1)
+        {'t-0': 0}
+        """
+        budget = self.budget(in_flight)
+        if budget == 0:
+            return dict.fromkeys(lag, 0)
+        batch_seconds = self._estimator.batch_interval_ms / 1000
+        return limit_per_partition(lag, batch_seconds=batch_seconds, rate=budget, max_rate=max_rate, min_rate=min_rate)

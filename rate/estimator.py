@@ -1,0 +1,82 @@
+"""`PIDRateEstimator`: how many records per second a stream can process, learned from its finished batches.
+
+The numbers are those of `org.apache.spark.streaming.scheduler.rate.PIDRateEstimator`. It knows neither clock nor queue:
+what a batch may take is decided in `controller.py`.
+"""
+
+from __future__ import annotations
+
+from .number import above_zero
+from .settings import PidGains
+
+
+class PIDRateEstimator:
+    """Follows the measured processing speed, and goes below it while batches wait.
+
+    Gains have no unit, `min_rate` is in records/second, the interval in milliseconds.
+
+    >>> estimator = PIDRateEstimator(1000, 1.0, 0.2, 0.0, 100)
+    >>> estimator.compute(1000, 5000, 1000, 0) is None  # the first batch only seeds
+    True
+    >>> estimator.compute(2000, 4000, 1000, 500)  # 4000/s, less a fifth of the 2000 records that waited
+    3600.0
+    """
+
+    def __init__(
+        self, batch_interval_ms: float, proportional: float, integral: float, derivative: float, min_rate: float
+    ) -> None:
+        self.batch_interval_ms = above_zero(
+            "batch interval", batch_interval_ms, "give it in milliseconds, such as 1000"
+        )
+        self.gains = PidGains(proportional=proportional, integral=integral, derivative=derivative, min_rate=min_rate)
+        self._latest_time_ms = -1.0
+        self._latest_rate: float | None = None
+        self._latest_error = 0.0
+
+    @property
+    def latest_rate(self) -> float | None:
+        """Records/second: the last estimate, or after the first batch its bare speed; None before any."""
+        return self._latest_rate
+
+    def compute(
+        self, time_ms: float, records: int, processing_delay_ms: float, scheduling_delay_ms: float
+    ) -> float | None:
+        """The new rate in records/second after a batch that ended at `time_ms`; None when the batch says nothing new.
+
+        The first batch with records only seeds. A batch without records, without a measurable processing delay, or not
+        later than the one before is passed over.
+        """
+        if not (time_ms > self._latest_time_ms and records > 0 and processing_delay_ms > 0):
+            return None
+
+        seconds_since_update = (time_ms - self._latest_time_ms) / 1000
+        self._latest_time_ms = time_ms
+        processing_rate = records / processing_delay_ms * 1000
+        latest_rate = self._latest_rate
+        if latest_rate is None:
+            self._latest_rate = processing_rate
+            return None
+
+        # The error is the rate asked for less the rate reached, in records/second.
+        error = latest_rate - processing_rate
+
+        # Why the scheduling delay is the integral term: a batch waits because earlier batches held more records than
+        # their interval could process. A wait of s seconds is s * processing_rate records too many, the sum of all
+        # past errors, already summed by the queue itself (and forgotten by it once it has drained: no wind-up).
+        # Divided by the interval it is a rate in records/second. Had we asked for that much less over one interval,
+        # nothing would have waited. It assumes that the speed did not change much while the batch waited.
+        historical_error = scheduling_delay_ms * processing_rate / self.batch_interval_ms
+
+        # In records/second^2.
+        d_error = (error - self._latest_error) / seconds_since_update
+
+        new_rate = max(
+            self.gains.min_rate,
+            latest_rate
+            - self.gains.proportional * error
+            - self.gains.integral * historical_error
+            - self.gains.derivative * d_error,
+        )
+        self._latest_rate = new_rate
+        self._latest_error = error
+        return new_rate
