@@ -74,6 +74,8 @@ class Source:
             if self._settings.rate.backpressure
             else None
         )
+        # Guards what the listener's thread shares with Spark's job generator. Never ask the JVM while holding it: the
+        # generator holds Spark's graph while it waits here, and most of Spark's answers wait for the graph.
         self._lock = threading.RLock()
         self._log: OffsetLog | None = None
         self._history = History()
@@ -85,6 +87,7 @@ class Source:
         # Batches of earlier runs that this one has taken up, and its own.
         self._taken: set[int] = set()
         self._is_recovered = False
+        self._remember_ms = 0
         self._rdds: dict[int, KafkaRDD] = {}
         self._blank: dict[int, RDD[Any]] = {}
         self._says_nothing_matches = False
@@ -154,6 +157,8 @@ class Source:
     def compute(self, time_ms: int) -> KafkaRDD:
         """The RDD of the batch at this time: one that was planned before reads the same ranges again."""
         batch = self._by_time.get(time_ms) or self._replay(time_ms) or self._plan(time_ms)
+        if self._remember_ms == 0:
+            self._remember_ms = jvm.remember_ms(self._ssc, self.spec.input_id)
         with self._lock:
             self._by_time[time_ms] = batch
             self._taken.add(batch.id)
@@ -165,9 +170,12 @@ class Source:
     def rdd(self, time_ms: int) -> KafkaRDD:
         """The RDD of a batch that `compute` has seen; one object per batch, so that a user's cache() holds."""
         with self._lock:
-            if time_ms not in self._rdds:
-                self._rdds[time_ms] = self._make_rdd(self._by_time[time_ms])
-            return self._rdds[time_ms]
+            known, batch = self._rdds.get(time_ms), self._by_time[time_ms]
+        if known is not None:
+            return known
+        made = self._make_rdd(batch)
+        with self._lock:
+            return self._rdds.setdefault(time_ms, made)
 
     def _make_rdd(self, batch: Batch) -> KafkaRDD:
         number = len(batch.ranges)
@@ -318,7 +326,7 @@ class Source:
 
     def _prune(self, now_ms: int) -> None:
         # Twice what Spark remembers: it may recover from a checkpoint before its newest.
-        before = now_ms - 2 * jvm.remember_ms(self._ssc, self.spec.input_id)
+        before = now_ms - 2 * self._remember_ms
         ids = self._history.prunable(before=before)
         if self._log is not None:
             self._log.prune(ids)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from kafka_direct.errors import ArgumentTypeError, ConfigError
-from kafka_direct.offsets.position import Position, parse_single
+from kafka_direct.offsets.position import Position
+from kafka_direct.offsets.position_grammar import parse_single
 
 from . import secret
 from .java_key import translate_java_keys

@@ -1,0 +1,55 @@
+"""A real Kafka for tests: yours and this package's own.
+
+    from kafka_direct.testing import LocalKafka, create_topic, produce
+
+    with LocalKafka() as kafka:
+        topic = create_topic(kafka.bootstrap_servers, partitions=3)
+        produce(kafka.bootstrap_servers, topic, ["a", "b"])
+
+Under pytest the fixtures `kafka`, `kafka_topic` and `kafka_produce` do the same.
+Loaded by every pytest run of those who have the package installed, so nothing is imported before it is used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kafka_direct.testing.error import JavaMissingError, KafkaStartError
+    from kafka_direct.testing.ground import Cluster, cluster
+    from kafka_direct.testing.local import LocalKafka
+    from kafka_direct.testing.topic import Delivered, create_topic, delete_topic, produce
+    from kafka_direct.testing.wait import wait_until
+
+HOMES = {
+    "Cluster": "ground",
+    "Delivered": "topic",
+    "JavaMissingError": "error",
+    "KafkaStartError": "error",
+    "LocalKafka": "local",
+    "cluster": "ground",
+    "create_topic": "topic",
+    "delete_topic": "topic",
+    "produce": "topic",
+    "wait_until": "wait",
+}
+
+__all__ = [
+    "Cluster",
+    "Delivered",
+    "JavaMissingError",
+    "KafkaStartError",
+    "LocalKafka",
+    "cluster",
+    "create_topic",
+    "delete_topic",
+    "produce",
+    "wait_until",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{HOMES[name]}"), name)

@@ -1,0 +1,61 @@
+# `make demo` and `make test` set up all they need: a virtual environment here, Apache Kafka in your cache folder.
+# They need Python 3.11+ and Java 17+; a missing one is named with the command that installs it.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test unit integration lint format bench bench-planning clean
+
+##@ Use
+demo: ready  ## A real Spark job reads a real Kafka, is killed, and goes on where it stood
+	@$(BIN)/python examples/demo.py
+
+##@ Develop
+test: ready  ## Unit and integration tests (about 15 minutes; KAFKA_BOOTSTRAP_SERVERS or KAFKA_DIRECT_BROKER=docker choose another broker)
+	$(BIN)/python -m coverage run -m pytest tests integration_tests $(PYTEST_ARGS)
+	$(BIN)/python -m coverage report
+
+unit: ready  ## Unit tests: no network, no JVM
+	$(BIN)/python -m coverage run -m pytest tests $(PYTEST_ARGS)
+	$(BIN)/python -m coverage report
+
+integration: ready  ## Integration tests: real Spark, real Kafka
+	$(BIN)/python -m pytest integration_tests $(PYTEST_ARGS)
+
+lint: $(VENV)/.installed  ## ruff, mypy strict, import contracts
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.installed  ## Let ruff format and mend
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+##@ Measure
+bench: bench-planning  ## All benchmarks
+
+bench-planning: ready  ## The driver's cost of a batch of 1,000 partitions
+	@$(BIN)/python benchmarks/planning.py
+
+##@ Housekeeping
+clean:  ## Remove the virtual environment and caches of this folder
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage *.egg-info
+
+help:  ## This list
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: ready java
+ready: java $(VENV)/.installed
+
+java:
+	@sh scripts/require-java
+
+$(VENV)/.installed: pyproject.toml
+	@sh scripts/require-python $(PYTHON)
+	@echo "Setting up $(VENV) (once; a minute or two) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@

@@ -1,0 +1,212 @@
+"""A real Apache Kafka on this machine, without Docker: a process per node."""
+
+from __future__ import annotations
+
+import signal
+from contextlib import ExitStack, contextmanager, suppress
+from typing import TYPE_CHECKING, Self
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from kafka_direct.errors import BrokerUnavailable
+from kafka_direct.testing.error import KafkaStartError
+from kafka_direct.testing.jar import KAFKA_VERSION, kafka_jars
+from kafka_direct.testing.java import find_java
+from kafka_direct.testing.node import Node, plan_nodes, server_properties
+from kafka_direct.testing.process import ProcessGroup
+from kafka_direct.testing.ready import wait_until_ready
+from kafka_direct.testing.topic import client_settings, metadata
+from kafka_direct.testing.wait import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+CLUSTER_ID = "a2Fma2FfZGlyZWN0X3Rlc3"
+# The first compiler alone starts a node in three quarters of the time and leaves the cores to Spark.
+JAVA_OPTIONS = ("-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+LOGGING = (
+    "-Dorg.slf4j.simpleLogger.showDateTime=true",
+    "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaConfig=warn",  # prints every setting, several times
+)
+ATTEMPTS = 3
+PORT_TAKEN = "Address already in use"
+TAIL_LINES = 15
+
+
+class LocalKafka:
+    """A cluster of `nodes` combined brokers and controllers, numbered from 1; a context manager.
+
+    It ends with this process, however that ends, and leaves nothing behind but the jars in the user's cache.
+    `settings` are broker settings, for every node. `timeout` is for each wait: the start, a leader, a returning node.
+
+    Raises:
+        KafkaStartError: no Java, no jars, or a node that does not come up; its log's last lines are quoted.
+    """
+
+    def __init__(
+        self,
+        nodes: int = 1,
+        *,
+        version: str = KAFKA_VERSION,
+        settings: Mapping[str, str] | None = None,
+        java_options: Sequence[str] = JAVA_OPTIONS,
+        timeout: float = 60.0,
+    ) -> None:
+        self._count = nodes
+        self._version = version
+        self._settings = dict(settings or {})
+        self._java_options = java_options
+        self._timeout = timeout
+        self._nodes: dict[int, Node] = {}
+        self._processes: ProcessGroup | None = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        where = ",".join(node.address for node in self._nodes.values()) or "not started"
+        return f"<LocalKafka {self._version} {where}>"
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The addresses of all nodes, for `bootstrap.servers`."""
+        self._started()
+        return ",".join(node.address for node in self._nodes.values())
+
+    def start(self) -> Self:
+        """Start every node and return once records can be produced; without effect on a cluster that is started."""
+        if self._processes is not None:
+            return self
+        java = find_java()
+        jars = kafka_jars(java, self._version)
+        self._command = [java, *self._java_options, *LOGGING, "-cp", str(jars / "*")]
+        for _ in range(ATTEMPTS - 1):
+            with suppress(_PortTakenError):
+                return self._start_once()
+        return self._start_once()
+
+    def stop(self) -> None:
+        """End every node and remove its data; without effect on a cluster that is not started."""
+        if self._processes is not None:
+            self._processes.close()
+            self._processes = None
+            self._nodes = {}
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        """Return the number of the node that leads a partition now, waiting until one does."""
+        client = AdminClient(client_settings(self.bootstrap_servers))
+        leaders: list[int] = []
+
+        def is_led() -> bool:
+            cluster = metadata(client)
+            if cluster is not None and topic in cluster.topics:
+                leaders.append(cluster.topics[topic].partitions[partition].leader)
+            return leaders[-1:] != [] and leaders[-1] in self._nodes
+
+        wait_until(is_led, f"a leader of partition {partition} of topic {topic}", timeout=self._timeout)
+        return leaders[-1]
+
+    def kill(self, node: int) -> None:
+        """End a node with SIGKILL; it is gone when this returns, and its data stays."""
+        self._signal(node, signal.SIGKILL)
+
+    def start_node(self, node: int) -> None:
+        """Start a killed node again, and return once it is back in every in-sync set it belongs to."""
+        if self._started().is_running(self._nodes[node].name):
+            raise KafkaStartError(f"Node {node} runs already: kill it before starting it again.")
+        self._launch(self._nodes[node])
+        self._wait_for_return(self._nodes[node])
+
+    def freeze(self, node: int) -> None:
+        """Stop a node's process in its tracks: it keeps its connections and answers nothing."""
+        self._signal(node, signal.SIGSTOP)
+
+    def thaw(self, node: int) -> None:
+        """Let a frozen node go on, and return once it is back in every in-sync set it belongs to."""
+        self._signal(node, signal.SIGCONT)
+        self._wait_for_return(self._nodes[node])
+
+    def _start_once(self) -> Self:
+        with ExitStack() as undo:
+            undo.callback(self.stop)
+            self._processes = ProcessGroup()
+            self._nodes = {node.number: node for node in plan_nodes(self._count)}
+            nodes = self._nodes.values()
+            self._format(nodes)
+            for node in nodes:
+                self._launch(node)
+            with self._explained(nodes):
+                wait_until_ready(
+                    self.bootstrap_servers, self._count, alive=lambda: self._check(nodes), timeout=self._timeout
+                )
+            undo.pop_all()
+        return self
+
+    def _format(self, nodes: Collection[Node]) -> None:
+        """Prepare the data folders, as `kafka-storage.sh` does."""
+        processes = self._started()
+        for node in nodes:
+            properties = processes.folder / f"{node.name}.properties"
+            properties.write_text(server_properties(node, nodes, processes.folder, self._settings))
+            tool = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties)]
+            processes.start(f"{node.name}-format", [*self._command, *tool])
+        for node in nodes:
+            if processes.wait(f"{node.name}-format") != 0:
+                raise KafkaStartError(f"The settings of {node.name} were refused:\n{self._tail(f'{node.name}-format')}")
+
+    def _launch(self, node: Node) -> None:
+        processes = self._started()
+        properties = processes.folder / f"{node.name}.properties"
+        processes.start(node.name, [*self._command, "kafka.Kafka", str(properties)])
+
+    def _wait_for_return(self, node: Node) -> None:
+        # The node itself is asked: the others believe in its former life until its session expires.
+        client = AdminClient(client_settings(node.address))
+
+        def is_back() -> bool:
+            self._check([node])
+            cluster = metadata(client)
+            if cluster is None or node.number not in cluster.brokers:
+                return False
+            partitions = (p for topic in cluster.topics.values() for p in topic.partitions.values())
+            return all(p.leader in p.isrs and node.number in p.isrs for p in partitions if node.number in p.replicas)
+
+        with self._explained([node]):
+            wait_until(is_back, f"{node.name} to be in sync again", timeout=self._timeout)
+
+    def _check(self, nodes: Collection[Node]) -> None:
+        """Raise if one of the nodes has ended."""
+        for node in nodes:
+            if not self._started().is_running(node.name):
+                tail = self._tail(node.name)
+                error = _PortTakenError if PORT_TAKEN in tail else KafkaStartError
+                raise error(f"{node.name} has ended; the last it said:\n{tail}")
+
+    @contextmanager
+    def _explained(self, nodes: Collection[Node]) -> Iterator[None]:
+        """Add what the nodes said to the news that they did not come up."""
+        try:
+            yield
+        except (BrokerUnavailable, KafkaException) as error:
+            tails = "\n".join(f"{node.name}: {self._tail(node.name)}" for node in nodes)
+            raise KafkaStartError(f"{error} The last the nodes said:\n{tails}") from error
+
+    def _tail(self, name: str) -> str:
+        lines = self._started().log(name).read_text(errors="replace").splitlines()
+        return "\n".join(lines[-TAIL_LINES:])
+
+    def _signal(self, node: int, number: signal.Signals) -> None:
+        self._started().signal(self._nodes[node].name, number)
+
+    def _started(self) -> ProcessGroup:
+        if self._processes is None:
+            raise KafkaStartError("This cluster is not started: call start(), or use it in a `with` statement.")
+        return self._processes
+
+
+class _PortTakenError(KafkaStartError):
+    """Somebody took a port between its choice and its use."""

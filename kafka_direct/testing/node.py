@@ -1,0 +1,104 @@
+"""One node of a local cluster: its addresses and its `server.properties`."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from pathlib import Path
+
+HOST = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A combined broker and controller. `number` is its id in Kafka, counted from 1."""
+
+    number: int
+    port: int
+    controller_port: int
+
+    @property
+    def name(self) -> str:
+        return f"node{self.number}"
+
+    @property
+    def address(self) -> str:
+        return f"{HOST}:{self.port}"
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports that are free now; nothing keeps them so until a node binds them."""
+    with ExitStack() as held:  # together, or the same one might be given out twice
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind((HOST, 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+def plan_nodes(count: int) -> list[Node]:
+    ports = free_ports(2 * count)
+    return [Node(number=n + 1, port=ports[2 * n], controller_port=ports[2 * n + 1]) for n in range(count)]
+
+
+def server_properties(node: Node, nodes: Collection[Node], folder: Path, settings: Mapping[str, str]) -> str:
+    """Return the text of a node's configuration; `settings` win over what stands here."""
+    voters = ",".join(f"{n.number}@{HOST}:{n.controller_port}" for n in nodes)
+    identity = {
+        "node.id": node.number,
+        "process.roles": "broker,controller",
+        "controller.quorum.voters": voters,
+        "controller.listener.names": "CONTROLLER",
+        "listeners": f"PLAINTEXT://{node.address},CONTROLLER://{HOST}:{node.controller_port}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "log.dirs": folder / node.name,
+    }
+    chosen = {**identity, **common_settings(len(nodes)), **settings}
+    return "".join(f"{key}={value}\n" for key, value in chosen.items())
+
+
+def common_settings(nodes: int) -> dict[str, object]:
+    """The settings of every test cluster, wherever it runs."""
+    return {**_replicated(nodes), **SMALL, **QUICK}
+
+
+def _replicated(nodes: int) -> dict[str, int]:
+    """Internal topics survive the loss of one node where there are three, as in production."""
+    copies, in_sync = min(nodes, 3), min(nodes, 2)
+    return {
+        "offsets.topic.replication.factor": copies,
+        "offsets.topic.num.partitions": nodes,
+        "transaction.state.log.replication.factor": copies,
+        "transaction.state.log.min.isr": in_sync,
+        "transaction.state.log.num.partitions": nodes,
+        "share.coordinator.state.topic.replication.factor": copies,
+        "share.coordinator.state.topic.min.isr": in_sync,
+        "share.coordinator.state.topic.num.partitions": nodes,
+    }
+
+
+SMALL = {
+    "auto.create.topics.enable": "false",  # a misspelt topic is to fail
+    "log.cleaner.dedupe.buffer.size": 4 << 20,  # 128 MB of heap by default
+    "num.io.threads": 4,
+    "num.network.threads": 2,
+    "background.threads": 2,
+}
+
+QUICK = {
+    "group.initial.rebalance.delay.ms": 0,
+    "group.min.session.timeout.ms": 500,
+    # A killed node is let back in when its old session has expired. Much less, and a busy machine loses healthy ones.
+    "broker.session.timeout.ms": 3000,
+    "broker.heartbeat.interval.ms": 500,
+    # Retention, compaction and expiry, so that a test can wait for them.
+    "log.initial.task.delay.ms": 500,
+    "log.retention.check.interval.ms": 500,
+    "log.cleaner.backoff.ms": 500,
+    "log.segment.delete.delay.ms": 500,
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 500,
+}

@@ -1,0 +1,38 @@
+"""When a cluster is ready: when it has taken a record, not when a port is open."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from confluent_kafka.admin import AdminClient
+
+from kafka_direct.testing.topic import client_settings, create_topic, delete_topic, metadata, produce
+from kafka_direct.testing.wait import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def wait_until_ready(bootstrap: str, nodes: int, *, alive: Callable[[], object], timeout: float) -> None:
+    """Return once all nodes are there and have replicated a record; no topic is left of it.
+
+    `alive` is called again and again in the meantime: it raises when there is nothing left to wait for.
+
+    Raises:
+        BrokerUnavailable: they were not ready after `timeout` seconds.
+    """
+    deadline = time.monotonic() + timeout
+    client = AdminClient(client_settings(bootstrap))
+
+    def are_there() -> bool:
+        alive()
+        cluster = metadata(client)
+        return cluster is not None and len(cluster.brokers) == nodes
+
+    wait_until(are_there, f"{nodes} Kafka node(s)", timeout=timeout)
+    left = max(1.0, deadline - time.monotonic())
+    probe = create_topic(bootstrap, partitions=nodes, replication=nodes, timeout=left)
+    for partition in range(nodes):
+        produce(bootstrap, probe, [b"ready?"], partition=partition, timeout=left)
+    delete_topic(bootstrap, probe, timeout=left)

@@ -1,0 +1,81 @@
+"""Runs processes for one owner and ends them with it, however the owner ends.
+
+A script of the standard library alone, started by its path so that nothing of the package is imported.
+It holds the read end of a pipe (stdin) whose write end only the owner holds: when the owner stops, crashes or is
+killed with -9, the kernel closes that end, and end of input means: kill every process, reap it, remove the folder.
+
+One JSON object a line in, one out; the first line out tells the folder:
+    {"do": "start", "name": N, "command": [...]}    starts it, output appended to <folder>/<N>.log
+    {"do": "signal", "name": N, "number": 9}        returns after the process has ended, if the signal is a kill
+    {"do": "wait", "name": N}                       returns after the process has ended
+    {"do": "look", "name": N}
+Each is answered with {"pid": ..., "code": null while it runs}.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+PREFIX = "kafka_direct-"
+
+
+class Supervisor:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def obey(self, request: dict[str, Any]) -> dict[str, Any]:
+        name = request["name"]
+        if request["do"] == "start":
+            self.processes[name] = self.launch(name, request["command"])
+        process = self.processes[name]
+        if request["do"] == "signal":
+            process.send_signal(request["number"])
+        if request["do"] == "wait" or request.get("number") == signal.SIGKILL:
+            process.wait()
+        return {"pid": process.pid, "code": process.poll()}
+
+    def launch(self, name: str, command: list[str]) -> subprocess.Popen[bytes]:
+        with (self.folder / f"{name}.log").open("ab") as log:
+            return subprocess.Popen(
+                command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+            )
+
+    def end(self) -> None:
+        for process in self.processes.values():
+            process.kill()
+        for process in self.processes.values():
+            process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def say(answer: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    # A terminal's Ctrl-C is the owner's to judge: it may still want to ask its brokers something.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # As an exception, so that what was started still ends.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    supervisor = Supervisor(Path(tempfile.mkdtemp(prefix=PREFIX)))
+    try:
+        say({"folder": str(supervisor.folder)})
+        for line in sys.stdin:
+            say(supervisor.obey(json.loads(line)))
+    except BrokenPipeError:
+        sys.stdout = None  # the owner died while it was being answered; there is nobody to flush for
+    finally:
+        supervisor.end()
+
+
+if __name__ == "__main__":
+    main()
