@@ -137,12 +137,16 @@ class _BatchEnd(StreamingListener):
 class Compute:
     """What Spark calls for each batch of a stream, and pickles into its checkpoint: the spec, and no position."""
 
+    _is_revived = False
+
     def __init__(self, spec: StreamSpec) -> None:
         self.spec = spec
 
     def __call__(self, time: datetime, rdd: RDD[Any]) -> KafkaRDD:
         streams = running()
-        jvm.revive_input(rdd.ctx, rdd._jrdd)
+        if not self._is_revived:
+            jvm.revive_input(rdd.ctx, rdd._jrdd)
+            self._is_revived = True
         time_ms = batch_time_ms(time)
         streams.settle(time_ms)
         try:

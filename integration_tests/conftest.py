@@ -1,0 +1,65 @@
+"""The ground of the integration tests: real Spark here, real Kafka from kafka_direct.testing's fixtures."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+
+import pytest
+
+# Workers run what the driver runs.
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+
+@pytest.fixture
+def spark():
+    """Give SparkContexts with settings of the test's own, `spark({"key": "value"})`; one at a time."""
+    from pyspark import SparkConf, SparkContext
+
+    contexts = []
+
+    def start(settings=None, master="local[2]"):
+        for context in contexts:
+            context.stop()
+        conf = SparkConf().setMaster(master).setAppName("kafka_direct tests")
+        conf.set("spark.ui.enabled", "false").set("spark.ui.showConsoleProgress", "false")
+        conf.set("spark.log.level", "ERROR")
+        conf.setAll(list((settings or {}).items()))
+        contexts.append(SparkContext(conf=conf))
+        return contexts[-1]
+
+    yield start
+    from pyspark.streaming import StreamingContext
+
+    if StreamingContext._activeContext is not None:
+        StreamingContext._activeContext.stop(False, False)
+    for context in contexts:
+        context.stop()
+
+
+class Collected:
+    """What a stream's output saw, shared between Spark's threads and the test's."""
+
+    def __init__(self):
+        self._changed = threading.Condition()
+        self.items = []
+
+    def add(self, item):
+        with self._changed:
+            self.items.append(item)
+            self._changed.notify_all()
+
+    def wait(self, condition, timeout=60):
+        """Return the items as soon as `condition(items)` holds."""
+        deadline = time.monotonic() + timeout
+        with self._changed:
+            while not condition(self.items):
+                assert self._changed.wait(max(0, deadline - time.monotonic())), f"not reached with {self.items}"
+            return list(self.items)
+
+
+@pytest.fixture
+def collected():
+    return Collected()
