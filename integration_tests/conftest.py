@@ -9,8 +9,16 @@ import time
 
 import pytest
 
-# Workers run what the driver runs.
+from kafka_direct.testing import pytest_plugin
+
+# Spark's workers would otherwise be whatever `python3` the PATH has.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+
+def pytest_configure(config):
+    # An installed package is found by its entry point; a bare checkout has none.
+    if not config.pluginmanager.is_registered(pytest_plugin):
+        config.pluginmanager.register(pytest_plugin)
 
 
 @pytest.fixture

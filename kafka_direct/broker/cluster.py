@@ -1,6 +1,7 @@
 """`Cluster`: what the driver asks of the brokers, a batch at a time: partitions, ends, offsets by time.
 
-One round trip per broker and kind of question, however many partitions there are; independent questions travel together.
+One round trip per broker and kind of question, however many partitions there are; independent questions travel
+together.
 """
 
 from __future__ import annotations
@@ -63,7 +64,9 @@ class Cluster:
             for info in topic.partitions
             if subscription.covers(partition := TopicPartition(name, info.id))
         )
-        return partitions, {name: str(topic.topic_id) for name, topic in described.items() if topic.topic_id is not None}
+        return partitions, {
+            name: str(topic.topic_id) for name, topic in described.items() if topic.topic_id is not None
+        }
 
     def require(self, subscription: Subscription) -> tuple[frozenset[TopicPartition], dict[str, str]]:
         """`find_partitions`, refusing a name or a partition that does not exist.
@@ -80,7 +83,8 @@ class Cluster:
             if deadline.is_over():
                 kind = "topic" if subscription.topics else "partition"
                 raise ConfigError(
-                    f"there is no {kind} {', '.join(missing)} on Kafka at {self._servers}; create it, or correct the name."
+                    f"there is no {kind} {', '.join(missing)} on Kafka at {self._servers}; create it, or correct the "
+                    "name."
                 )
             time.sleep(PAUSE_SECONDS)
 
@@ -102,7 +106,9 @@ class Cluster:
         return {partition: offset if offset >= 0 else None for partition, offset in offsets.items()}
 
     def _list_topics(self, deadline: Deadline) -> list[str]:
-        metadata = self._ask(lambda admin: admin.list_topics(timeout=max(deadline.left(), 0.1)), "listing topics", deadline)
+        metadata = self._ask(
+            lambda admin: admin.list_topics(timeout=max(deadline.left(), 0.1)), "listing topics", deadline
+        )
         return sorted(metadata.topics)
 
     def _describe(self, names: Iterable[str], deadline: Deadline) -> dict[str, Any]:

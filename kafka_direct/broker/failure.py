@@ -62,16 +62,18 @@ def build_client(kind: Callable[..., T], config: Mapping[str, Any], **extra: Any
         return kind({"logger": librdkafka_logger, **config, **extra})
     except (KafkaException, TypeError, ValueError) as cause:
         reason = cause.args[0].str() if isinstance(cause, KafkaException) else str(cause)
-        raise ConfigError(f"kafkaParams are not accepted by librdkafka: {reason.rstrip('.')}; correct that key.") from cause
+        raise ConfigError(
+            f"kafkaParams are not accepted by librdkafka: {reason.rstrip('.')}; correct that key."
+        ) from cause
 
 
 def translate(error: KafkaError, asking: str, servers: str, reason: str = "") -> KafkaDirectError:
-    """This package's error for a broker's answer to `asking`; `reason` is what a client's connection last complained of."""
+    """This package's error for a broker's answer to `asking`; `reason` is a connection's last complaint."""
     why = f" ({reason})" if reason else ""
     if is_passing(error):
         return BrokerUnavailable(
-            f"no answer from Kafka at {servers} while {asking}: {error.str()}{why}; check bootstrap.servers, the network and "
-            "the security settings.",
+            f"no answer from Kafka at {servers} while {asking}: {error.str()}{why}; check bootstrap.servers, the "
+            "network and the security settings.",
             servers=servers,
         )
     return BrokerError(f"Kafka at {servers} refused while {asking}: {error.str()}{why}.", code=error.name())

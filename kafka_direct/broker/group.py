@@ -36,7 +36,9 @@ class ConsumerGroup:
         asked = [ClientPartition(p.topic, p.partition) for p in sorted(partitions)]
         if not asked:
             return {}
-        answers = self._ask(lambda consumer: consumer.committed(asked, timeout=ANSWER_SECONDS), "reading committed offsets")
+        answers = self._ask(
+            lambda consumer: consumer.committed(asked, timeout=ANSWER_SECONDS), "reading committed offsets"
+        )
         return {TopicPartition(p.topic, p.partition): p.offset for p in answers if p.offset >= 0}
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:

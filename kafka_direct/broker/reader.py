@@ -1,7 +1,7 @@
 """Reading one offset range in a worker: exactly its records, with a consumer that is kept for the next range.
 
-A range ends when the consumer's position reaches its end, not when a number of records was seen: control records, aborted
-transactions and compaction leave gaps, also at the end and also over whole ranges.
+A range ends when the consumer's position reaches its end, not when a number of records was seen: control records,
+aborted transactions and compaction leave gaps, also at the end and also over whole ranges.
 """
 
 from __future__ import annotations
@@ -31,13 +31,18 @@ CHUNK = 1000
 DEFAULT_POLL_SECONDS = 120.0  # spark.network.timeout, as Spark's own consumers have it
 
 _REMEDY = (
-    "The range was planned when they were there: raise the topic's retention or read faster; to continue without them, set "
-    "spark.streaming.kafka.failOnDataLoss to false and restart."
+    "The range was planned when they were there: raise the topic's retention or read faster; to continue without them, "
+    "set spark.streaming.kafka.failOnDataLoss to false and restart."
 )
 
-_GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError.UNKNOWN_TOPIC_OR_PART)  # noqa: SLF001
+_GONE = (
+    KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001  librdkafka's own codes are underscored by name
+    KafkaError.OFFSET_OUT_OF_RANGE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+)
 
-# Idle consumers of this process, one per configuration. Clients do not survive a fork, so the process id is part of the key.
+# Idle consumers of this process, one per configuration. Clients do not survive a fork, so the process id is part of
+# the key.
 _idle: dict[tuple[int, ClientParams], Consumer] = {}
 
 

@@ -1,7 +1,7 @@
 """`GroupCommits`: what a stream's consumer group is to be told, and when.
 
-Finished work is committed by itself; `commitAsync` adds a callback, and changes nothing about the order: no offset of a batch
-is committed before that batch has succeeded, and none after a failed one.
+Finished work is committed by itself; `commitAsync` adds a callback, and changes nothing about the order: no offset of
+a batch is committed before that batch has succeeded, and none after a failed one.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def batch_interval_ms(ssc: StreamingContext) -> int:
 
 
 def remember_ms(ssc: StreamingContext, input_id: int) -> int:
-    """How far back Spark may ask an input for old batches: windows and state set it. Known once the context has started."""
+    """How far back Spark may ask for old batches: windows and state set it. Known once the context has started."""
     for stream in ssc._jssc.ssc().graph().getInputStreams():
         if stream.id() == input_id:
             return int(stream.rememberDuration().milliseconds())

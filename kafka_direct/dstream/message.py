@@ -1,4 +1,4 @@
-"""What a record becomes: `KafkaMessage`, the default decoder, and the step from fetched messages to a stream's elements."""
+"""What a record becomes: `KafkaMessage`, the default decoder, and the step from fetched messages to elements."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class KafkaMessage(NamedTuple):
 
 
 def utf8_decoder(value: bytes | None) -> str | None:
-    """Decode UTF-8 bytes; a record without a key or value has None there.
+    r"""Decode UTF-8 bytes; a record without a key or value has None there.
 
-    >>> utf8_decoder(b"caf\\xc3\\xa9")
+    >>> utf8_decoder(b"caf\xc3\xa9")
     'café'
     """
     return None if value is None else value.decode("utf-8")
@@ -37,7 +37,10 @@ def utf8_decoder(value: bytes | None) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elements:
-    """How records become elements: `(key, value)` after the decoders, or what the handler returns. A decoder of None keeps bytes."""
+    """How records become elements: `(key, value)` after the decoders, or what the handler returns.
+
+    A decoder of None keeps bytes.
+    """
 
     key_decoder: Decoder | None = utf8_decoder
     value_decoder: Decoder | None = utf8_decoder

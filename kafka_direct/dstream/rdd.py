@@ -1,7 +1,7 @@
 """`KafkaRDD`: one RDD partition per offset range, read where it is computed.
 
-Partition i is range i, empty ranges included. The function a user maps over it runs in the same worker, on the records as
-they are fetched: no trip through the JVM lies between.
+Partition i is range i, empty ranges included. The function a user maps over it runs in the same worker, on the records
+as they are fetched: no trip through the JVM lies between.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ class KafkaRDD(PipelinedRDD):
         """
         if self._batch_id is None:
             raise ConfigError(
-                "only a stream with a checkpoint directory has lasting batch ids: call ssc.checkpoint(directory) before start."
+                "only a stream with a checkpoint directory has lasting batch ids; call ssc.checkpoint(directory) before "
+                "start."
             )
         return self._batch_id
 
@@ -99,7 +100,7 @@ def _first(records: Iterable[Any], number: int) -> Iterator[Any]:
         yield record
 
 
-def createRDD(  # noqa: PLR0913  PySpark 2.4's signature
+def createRDD(  # noqa: PLR0913, PLR0917  PySpark 2.4's signature
     sc: SparkContext,
     kafkaParams: Mapping[str, Any],
     offsetRanges: Sequence[OffsetRange],
@@ -109,7 +110,8 @@ def createRDD(  # noqa: PLR0913  PySpark 2.4's signature
 ) -> KafkaRDD:
     """An RDD of exactly the given ranges, one partition each.
 
-    Elements are `(key, value)` after the decoders (None keeps bytes), or what `messageHandler` returns for a `KafkaMessage`.
+    Elements are `(key, value)` after the decoders (None keeps bytes), or what `messageHandler` returns for a
+    `KafkaMessage`.
 
     Raises:
         ConfigError: parameters or ranges that cannot be read; nothing has been read then.
@@ -142,7 +144,9 @@ def poll_seconds(sc: SparkContext) -> float:
 
 def _checked(offset_ranges: Sequence[OffsetRange]) -> tuple[OffsetRange, ...]:
     if not isinstance(offset_ranges, (list, tuple)) or not all(isinstance(r, OffsetRange) for r in offset_ranges):
-        raise ArgumentTypeError("offsetRanges must be a list of OffsetRange(topic, partition, fromOffset, untilOffset).")
+        raise ArgumentTypeError(
+            "offsetRanges must be a list of OffsetRange(topic, partition, fromOffset, untilOffset)."
+        )
     return tuple(offset_ranges)
 
 
@@ -158,7 +162,7 @@ def _require_available(params: ClientParams, ranges: tuple[OffsetRange, ...]) ->
         latest = available.latest[range_.topicPartition()]
         if range_.untilOffset > latest:
             raise ConfigError(
-                f"{range_} ends past the end of the partition, which is at {latest}; lower untilOffset to {latest} or less."
+                f"{range_} ends past the end of the partition, which is at {latest}; lower untilOffset to {latest}."
             )
     start = find_start(
         {r.topicPartition(): r.fromOffset for r in sorted(full, key=lambda r: -r.fromOffset)}, available, topic_ids={}

@@ -1,7 +1,7 @@
 """`Source`: the driver's side of one direct stream while its context runs.
 
-`compute` is the story of a batch: find it in the log or plan it, write it down, report it, make its RDD. `finish` ends it:
-commit to the log, feed the rate. What it decides with is the core's; here is the order of the steps.
+`compute` is the story of a batch: find it in the log or plan it, write it down, report it, make its RDD. `finish` ends
+it: commit to the log, feed the rate. What it decides with is the core's; here is the order of the steps.
 
 Times are Spark's batch times in milliseconds. A batch of an earlier run keeps its id and ranges, whatever time it gets.
 """
@@ -38,10 +38,10 @@ from .rdd import KafkaRDD, RangeReader, blank_partitions
 from .settings import FAIL_ON_DATA_LOSS, StreamSettings
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark import RDD
     from pyspark.streaming import StreamingContext
-
-    from collections.abc import Sequence
 
     from kafka_direct.offsets import OffsetRange
     from kafka_direct.offsets.plan import Start
@@ -52,7 +52,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kafka_direct")
 
-# An end before the position, or a missing partition, may be a broker that has not caught up: asked again before it is a loss.
+# An end before the position, or a missing partition, may be a broker that has not caught up: asked again before it is
+# a loss.
 PASSING_CAUSES = {LossCause.TRUNCATED, LossCause.DELETED}
 LOSS_ATTEMPTS = 4
 LOSS_PAUSE_SECONDS = 0.5
@@ -117,8 +118,8 @@ class Source:
         directory = jvm.checkpoint_directory(self._ssc)
         if directory is None:
             log.warning(
-                "stream %s has no checkpoint directory: after a restart it begins where its group or auto.offset.reset says, "
-                "not where it stood; call ssc.checkpoint(directory) before start.",
+                "stream %s has no checkpoint directory: after a restart it begins where its group or auto.offset.reset "
+                "says, not where it stood; call ssc.checkpoint(directory) before start.",
                 self.spec.name,
             )
         else:
@@ -143,12 +144,12 @@ class Source:
         if not others:
             return
         text = (
-            f"the offset log {self._log.path if self._log else ''} stands at {others[0]}, which stream {self.spec.name} does "
-            f"not read (it reads {self.spec.subscription})"
+            f"the offset log of stream {self.spec.name} stands at {others[0]}, which the stream does not read: it reads "
+            f"{self.spec.subscription}"
         )
         if self._settings.fail_on_data_loss:
             raise ConfigError(
-                f"{text}; give this stream another name=, or set {FAIL_ON_DATA_LOSS} to false to give those partitions up."
+                f"{text}; give this stream another name=, or set {FAIL_ON_DATA_LOSS} to false to give that position up."
             )
         log.warning("%s; its position is given up, as %s is false.", text, FAIL_ON_DATA_LOSS)
 
@@ -290,14 +291,12 @@ class Source:
                 self._log.commit(batch.id)
             self._history.commit(batch.id)
             if self._rate is not None:
-                self._rate.batch_finished(
-                    outcome.ended_ms, batch.count(), outcome.processing_ms, outcome.scheduling_ms
-                )
+                self._rate.batch_finished(outcome.ended_ms, batch.count(), outcome.processing_ms, outcome.scheduling_ms)
             if batch.id % PRUNE_EVERY == 0:
                 self._prune(outcome.time_ms)
 
     def _give_up(self, batch: Batch) -> None:
-        """Without a log a failed batch cannot run again here; the group stays before it, for whoever starts from the group."""
+        """Without a log a failed batch cannot run again; the group stays before it, for whoever starts from there."""
         if self._held is None:
             self._held = self._history.finished_end()
         self._history.commit(batch.id)

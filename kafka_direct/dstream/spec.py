@@ -1,4 +1,4 @@
-"""`StreamSpec`: what a stream was created with. It travels in Spark's checkpoint; the position does not, that is the log's."""
+"""`StreamSpec`: what a stream was created with. It travels in Spark's checkpoint; the position is the log's."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class StreamSpec:
         if isinstance(given, Positions):
             if unknown := sorted(given.keys() - partitions):
                 raise ConfigError(
-                    f"fromOffsets names {unknown[0]}, which is not among the partitions of {self.subscription}; leave it "
-                    "out, or add its topic."
+                    f"fromOffsets names {unknown[0]}, which is not among the partitions of {self.subscription}; leave "
+                    "it out, or add its topic."
                 )
             return {partition: given.get(partition) or self._default(partition) for partition in partitions}
         return {partition: given or self._default(partition) for partition in partitions}
@@ -53,8 +53,8 @@ class StreamSpec:
         position = Group() if self.params.group_id is not None else self.reset
         if position is None:
             raise ConfigError(
-                f"{partition} has no offset to start from, and auto.offset.reset is error; name it in fromOffsets, or set "
-                "auto.offset.reset to earliest or latest."
+                f"{partition} has no offset to start from, and auto.offset.reset is error; name it in fromOffsets, or "
+                "set auto.offset.reset to earliest or latest."
             )
         return position
 
@@ -65,5 +65,7 @@ def parse_from_offsets(value: Any) -> Position | Positions | None:
     if isinstance(value, Mapping) and not value:
         return None
     if not isinstance(value, (Mapping, str)):
-        raise ArgumentTypeError("fromOffsets must be a dict of TopicPartition to a position, such as {TopicPartition('t', 0): 42}.")
+        raise ArgumentTypeError(
+            "fromOffsets must be a dict of TopicPartition to a position, such as {TopicPartition('t', 0): 42}."
+        )
     return parse_position(value)

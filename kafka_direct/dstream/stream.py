@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 class DirectKafkaInputDStream(DStream[Any]):
     """A stream that reads Kafka range by range; each batch's RDD has one partition per Kafka partition.
 
-    The RDDs given to `foreachRDD` and `transform` are `KafkaRDD`s: they have `offsetRanges()`, and what is mapped over them
-    runs in the worker that fetches.
+    The RDDs given to `foreachRDD` and `transform` are `KafkaRDD`s: they have `offsetRanges()`, and what is mapped over
+    them runs in the worker that fetches.
     """
 
     def __init__(self, ssc: StreamingContext, anchor: Any, spec: StreamSpec) -> None:
@@ -90,7 +90,9 @@ class _BatchRDD:
 def _with_time(func: Callable[..., Any]) -> Callable[[datetime, KafkaRDD], Any]:
     """`func(rdd)` or `func(time, rdd)`, as a function of both."""
     parameters = inspect.signature(func).parameters.values()
-    required = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty]
+    required = [
+        p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty
+    ]
     if len(required) == 1:
         return lambda _, rdd: func(rdd)
     if len(required) == 2:
@@ -98,7 +100,7 @@ def _with_time(func: Callable[..., Any]) -> Callable[[datetime, KafkaRDD], Any]:
     raise ArgumentTypeError(f"{func!r} must take (rdd) or (time, rdd).")
 
 
-def createDirectStream(  # noqa: PLR0913  PySpark 2.4's signature, and what is new after the star
+def createDirectStream(  # noqa: PLR0913, PLR0917  PySpark 2.4's signature, and what is new after the star
     ssc: StreamingContext,
     topics: Sequence[str] | Sequence[TopicPartition] | re.Pattern[str],
     kafkaParams: Mapping[str, Any],
@@ -111,7 +113,8 @@ def createDirectStream(  # noqa: PLR0913  PySpark 2.4's signature, and what is n
     maxRatePerPartition: RatePerPartition | None = None,
     minRatePerPartition: RatePerPartition | None = None,
 ) -> DirectKafkaInputDStream:
-    """A stream over Kafka without a receiver: each batch reads planned ranges, written to the checkpoint's offset log first.
+    """A stream over Kafka without a receiver: each batch reads planned ranges, written to the checkpoint's offset log
+    first.
 
     Args:
         ssc: The context; `ssc.checkpoint(directory)` gives the stream its offset log, and with it identical replay.

@@ -1,11 +1,13 @@
 """`DirectStreams`: the direct streams of one StreamingContext, and the moments of its life they must know of.
 
-PySpark tells a Python stream neither that its context starts nor that it stops. Both matter: before the start the logs are
-read, on the caller's thread, where an error reaches the caller; before a stop the finished batches must be committed, as
-Spark's stop removes its listeners without asking whether they have heard of the last batch. So `StreamingContext.start` and
-`.stop` are wrapped, once, when this module is imported; recovery from a checkpoint imports it by unpickling a stream.
+PySpark tells a Python stream neither that its context starts nor that it stops. Both matter: before the start the logs
+are read, on the caller's thread, where an error reaches the caller; before a stop the finished batches must be
+committed, as Spark's stop removes its listeners without asking whether they have heard of the last batch. So
+`StreamingContext.start` and `.stop` are wrapped, once, when this module is imported; recovery from a checkpoint
+imports it by unpickling a stream.
 
-Only one context runs in a process at a time. `running` is the one that was started last: what a JVM thread calls back into.
+Only one context runs in a process at a time. `running` is the one that was started last: what a JVM thread calls back
+into.
 """
 
 from __future__ import annotations
@@ -46,7 +48,8 @@ class DirectStreams:
         self._ssc = ssc
         self._sources: dict[str, Source] = {}
         self._started = False
-        # Commits to groups have a thread of their own: a coordinator that is away must not hold up Spark's listener bus.
+        # Commits to groups have a thread of their own: a coordinator that is away must not hold up Spark's listener
+        # bus.
         self._group_thread = ThreadPoolExecutor(1, thread_name_prefix="kafka-direct-group")
 
     def free_name(self) -> str:
@@ -95,10 +98,11 @@ class DirectStreams:
         self._group_thread.submit(self._commit_groups)
 
     def settle(self, before_ms: float = math.inf) -> None:
-        """Return when every earlier batch that Spark has done with is committed, so no checkpoint forgets one that is not.
+        """Return when every earlier batch that Spark has done with is committed, so no checkpoint forgets one that is
+        not.
 
-        A batch that Spark neither holds nor has reported never became jobs, since planning or a transformation of another
-        stream failed: the next batch time takes it up.
+        A batch that Spark neither holds nor has reported never became jobs, since planning or a transformation of
+        another stream failed: the next batch time takes it up.
         """
         running = {time_ms for time_ms in self._unfinished() if time_ms < before_ms}
         if not running:
