@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 import time
+from weakref import WeakValueDictionary
 
 import pytest
 
@@ -48,11 +49,17 @@ def spark():
 
 
 class Collected:
-    """What a stream's output saw, shared between Spark's threads and the test's."""
+    """What a stream's output saw, shared between Spark's threads and the test's; in a checkpoint it is a reference."""
+
+    _alive = WeakValueDictionary()
 
     def __init__(self):
+        self._alive[id(self)] = self
         self._changed = threading.Condition()
         self.items = []
+
+    def __reduce__(self):
+        return _find_collected, (id(self),)
 
     def add(self, item):
         with self._changed:
@@ -71,3 +78,7 @@ class Collected:
 @pytest.fixture
 def collected():
     return Collected()
+
+
+def _find_collected(key):
+    return Collected._alive[key]

@@ -8,8 +8,8 @@ from .history import History
 from .log import OffsetLog
 from .loss import Loss, LossCause, offsets_lost
 from .offset_range import OffsetRange
-from .plan import Available, find_start, measure_lag, plan_ranges
-from .position import parse_position
+from .plan import Available, cut_ranges, find_range_losses, find_start, measure_lag, plan_ranges
+from .position_grammar import parse_position
 from .topic_partition import TopicPartition
 
 __all__ = [
@@ -21,6 +21,8 @@ __all__ = [
     "OffsetLog",
     "OffsetRange",
     "TopicPartition",
+    "cut_ranges",
+    "find_range_losses",
     "find_start",
     "measure_lag",
     "offsets_lost",

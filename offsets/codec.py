@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .batch import Batch
 from .loss import Loss, LossCause
@@ -12,6 +12,8 @@ from .topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+T = TypeVar("T")
 
 VERSION = 1
 
@@ -32,7 +34,7 @@ def decode_offsets(shape: Mapping[str, Mapping[str, int]]) -> dict[TopicPartitio
     """The inverse of `encode_offsets`.
 
     Raises:
-        ValueError, TypeError, AttributeError, KafkaDirectError: `shape` is something else.
+        ValueError, TypeError, AttributeError, OverflowError, KafkaDirectError: `shape` is something else.
     """
     offsets = {
         TopicPartition(topic, int(partition)): offset
@@ -41,6 +43,8 @@ def decode_offsets(shape: Mapping[str, Mapping[str, int]]) -> dict[TopicPartitio
     }
     if not all(type(offset) is int and offset >= 0 for offset in offsets.values()):
         raise ValueError("an offset is a whole number, 0 or more")
+    if encode_offsets(offsets) != shape:
+        raise ValueError("a partition is a whole number, 0 or more, and stands there once")
     return offsets
 
 
@@ -64,13 +68,14 @@ def decode_batch(text: str) -> Batch:
     """The inverse of `encode_batch`.
 
     Raises:
-        ValueError, TypeError, KeyError, AttributeError, KafkaDirectError: the text is no batch of a known version.
+        ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, KafkaDirectError: the
+            text is not, to the letter, what `encode_batch` writes.
     """
     record = _load(text)
     start, end = decode_offsets(record["from"]), decode_offsets(record["until"])
     if start.keys() != end.keys():
         raise ValueError("from and until name different partitions")
-    return Batch(
+    batch = Batch(
         id=int(record["batchId"]),
         times=tuple(int(time) for time in record["times"]),
         ranges=tuple(OffsetRange(p.topic, p.partition, start[p], end[p]) for p in sorted(start)),
@@ -82,6 +87,9 @@ def decode_batch(text: str) -> Batch:
         ),
         losses=tuple(_decode_loss(loss) for loss in record["losses"]),
     )
+    if not batch.times:
+        raise ValueError("a batch has run at no time")
+    return _same(batch, encode_batch(batch), text)
 
 
 def encode_commit(batch_id: int) -> str:
@@ -90,7 +98,15 @@ def encode_commit(batch_id: int) -> str:
 
 def decode_commit(text: str) -> int:
     """The id of the committed batch; raises as `decode_batch` does."""
-    return int(_load(text)["batchId"])
+    batch_id = int(_load(text)["batchId"])
+    return _same(batch_id, encode_commit(batch_id), text)
+
+
+def _same(record: T, written: str, text: str) -> T:
+    # What was read must say all that the text says: a cut line end, a 1.5 read as 1, a key nobody reads are not ours.
+    if written != text:
+        raise ValueError("it says something else than what was read from it")
+    return record
 
 
 def _dump(record: dict[str, Any]) -> str:

@@ -8,15 +8,23 @@ complete, so there it is written directly. Elsewhere (HDFS) it is written hidden
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
+from uuid import uuid4
 
 from pyarrow import fs
+
+from kafka_direct.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _WRITES_APPEAR_WHOLE = {"s3", "gcs", "abfs"}
+_LOCAL = re.compile("file:(?://)?(?=/(?!/))")
+_URI_CHARACTERS = "%:/?#[]@!$&'()*+,;="
+_SCHEME = re.compile("([A-Za-z][A-Za-z0-9+.-]*):/")
 
 
 class LogFiles:
@@ -28,20 +36,28 @@ class LogFiles:
 
     @classmethod
     def open(cls, uri: str, *below: str) -> LogFiles:
-        """The folder `below` a path or URI as Spark writes them (`/x`, `file:/x`, `s3://bucket/x`, `hdfs://…`)."""
-        if uri.startswith("file:") and not uri.startswith("file://"):
-            uri = "file://" + uri.removeprefix("file:")
-        filesystem, path = fs.FileSystem.from_uri(uri) if ":/" in uri else (fs.LocalFileSystem(), os.path.abspath(uri))  # noqa: PTH100
+        """The folder `below` a path or URI as Spark writes them (`/x`, `file:/x`, `s3a://bucket/x`, `hdfs://…`).
+
+        Spark escapes nothing: a space, `#` or `%20` in a `file:` URI is part of the folder's name.
+
+        Raises:
+            ConfigError: pyarrow has no file system for the URI.
+        """
+        filesystem, path = _locate(uri)
         return cls(filesystem, "/".join((path.rstrip("/"), *below)))
 
     def path(self, name: str) -> str:
         return f"{self.folder}/{name}"
 
     def names(self) -> Iterator[str]:
-        """The names in the folder, in no order; none if there is no folder yet."""
-        for info in self._fs.get_file_info(fs.FileSelector(self.folder, allow_not_found=True)):
+        """The names in the folder, in no order, folders with a slash; none if there is no folder yet."""
+        try:
+            infos = self._fs.get_file_info(fs.FileSelector(self.folder, allow_not_found=True))
+        except FileNotFoundError:  # pyarrow looks twice, and raises if a driver makes the folder in between
+            return
+        for info in infos:
             if not info.base_name.startswith("."):
-                yield info.base_name
+                yield info.base_name + ("/" if info.type == fs.FileType.Directory else "")
 
     def read(self, name: str) -> str:
         with self._fs.open_input_stream(self.path(name)) as stream:
@@ -64,7 +80,7 @@ class LogFiles:
             self._hidden_local(name, text).replace(self.path(name))
             self._sync_folder()
         else:
-            hidden = self.path(f".{name}.tmp")
+            hidden = self.path(_hidden(name))
             self._write(hidden, text)
             self._fs.move(hidden, self.path(name))
 
@@ -89,7 +105,7 @@ class LogFiles:
 
     def _hidden_local(self, name: str, text: str) -> Path:
         Path(self.folder).mkdir(parents=True, exist_ok=True)
-        hidden = Path(self.folder, f".{name}.{os.getpid()}.tmp")
+        hidden = Path(self.folder, _hidden(name))
         with hidden.open("w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
@@ -102,3 +118,26 @@ class LogFiles:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def _hidden(name: str) -> str:
+    # No two writers share one: drivers in containers have the same process id.
+    return f".{name}.{uuid4().hex}.tmp"
+
+
+def _locate(uri: str) -> tuple[fs.FileSystem, str]:
+    if local := _LOCAL.match(uri):
+        return fs.LocalFileSystem(), uri[local.end() :]
+    scheme = _SCHEME.match(uri)
+    if scheme is None:
+        return fs.LocalFileSystem(), os.path.abspath(uri)  # noqa: PTH100  resolve() would follow links
+    pyarrow_scheme = {"s3a": "s3", "s3n": "s3"}.get(scheme[1], scheme[1])
+    try:
+        filesystem, path = fs.FileSystem.from_uri(quote(pyarrow_scheme + uri[scheme.end(1) :], safe=_URI_CHARACTERS))
+    except ValueError:
+        # Not the URI itself, which may hold a key.
+        raise ConfigError(
+            f"The checkpoint directory is a {scheme[1]}: URI that pyarrow has no file system for; give a local path, "
+            "or a URI of s3, gs, abfs or hdfs."
+        ) from None
+    return filesystem, path

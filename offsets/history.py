@@ -1,7 +1,7 @@
 """`History`: a stream's batches in memory, as the offset log has them, and what follows from them.
 
-Pure. It answers which batch runs at a time, where the next one continues, what must run again, how far the consumer group
-may go, and what the log no longer needs.
+Pure. It answers which batch runs at a time, where the next one continues, what must run again, how far the consumer
+group may go, and what the log no longer needs.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class History:
         return end
 
     def prunable(self, *, before: int, keep: int = KEPT_BATCHES) -> list[int]:
-        """The oldest batches that no recovery can ask for: committed, run before the time `before`, not the newest `keep`.
+        """The oldest batches that no recovery can ask for: committed, run before `before`, not the `keep` newest.
 
         Nothing after the first unfinished batch is given up: a replay needs its successors to stay contiguous.
         """

@@ -1,10 +1,12 @@
-"""`OffsetLog`: what was planned and what was committed, batch by batch. The one source of truth for a stream's position.
+"""`OffsetLog`: what was planned and what was committed, batch by batch. The one source of truth for a stream's place.
 
 `offsets/<batch id>` is written before a batch's job runs, `commits/<batch id>` when all its outputs have succeeded.
 """
 
 from __future__ import annotations
 
+import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
 from kafka_direct.errors import CorruptLog, Fenced, KafkaDirectError
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 FOLDER = "kafka_direct"
+
+_BATCH_ID = re.compile("0|[1-9][0-9]*")
+_UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, KafkaDirectError)
 
 
 class OffsetLog:
@@ -40,16 +45,17 @@ class OffsetLog:
         Raises:
             CorruptLog: a file is torn or foreign, a batch between two others is missing, or a commit has lost its plan.
         """
-        batches = [self._load(self._plans, id_, decode_batch, lambda b: b.id) for id_ in self._ids(self._plans)]
-        for before, after in zip(batches, batches[1:], strict=False):
+        # Commits first: a driver may plan and commit batches while we read, and it writes the plan before the commit.
+        commits = self._load_all(self._commits, decode_commit, lambda b: b)
+        batches = self._load_all(self._plans, decode_batch, lambda b: b.id)
+        for before, after in pairwise(batches):
             if after.id != before.id + 1:
                 raise self._missing(before.id + 1, f"batch {after.id} follows it")
         first, last = (batches[0].id, batches[-1].id) if batches else (0, -1)
-        # A commit older than every plan is what a crash in prune() leaves.
-        commits = [id_ for id_ in self._ids(self._commits) if id_ >= first]
         if commits and commits[-1] > last:
             raise self._missing(commits[-1], "its commit is there")
-        return History(batches, [self._load(self._commits, id_, decode_commit, lambda b: b) for id_ in commits])
+        # A commit older than every plan is what a crash in prune() leaves.
+        return History(batches, [id_ for id_ in commits if id_ >= first])
 
     def plan(self, batch: Batch) -> None:
         """Write down a new batch, for ever.
@@ -63,8 +69,8 @@ class OffsetLog:
         theirs = self._load(self._plans, batch.id, decode_batch, lambda b: b.id)
         if theirs != batch:
             raise Fenced(
-                f"batch {batch.id} stands in {self._plans.path(name)} already, planned by another driver; this one must stop: "
-                "run one driver per checkpoint directory.",
+                f"batch {batch.id} stands in {self._plans.path(name)} already, planned by another driver; this one "
+                "must stop: run one driver per checkpoint directory.",
                 path=self._plans.path(name),
             )
 
@@ -79,8 +85,8 @@ class OffsetLog:
     def prune(self, ids: Iterable[int]) -> None:
         """Remove batches, the oldest first.
 
-        The plan goes before its commit: a crash between the two leaves a commit without a plan, which means nothing. The
-        other way round a finished batch would look unfinished, and run again.
+        The plan goes before its commit: a crash between the two leaves a commit without a plan, which means nothing.
+        The other way round a finished batch would look unfinished, and run again.
         """
         for id_ in sorted(ids):
             self._plans.delete(str(id_))
@@ -96,25 +102,36 @@ class OffsetLog:
     def _ids(self, files: LogFiles) -> list[int]:
         names = list(files.names())
         for name in names:
-            if not (name.isascii() and name.isdigit()):
+            if _BATCH_ID.fullmatch(name) is None:
                 raise CorruptLog(
                     f"{files.path(name)} is no file of this log, whose files are named by batch id; move it elsewhere.",
                     path=files.path(name),
                 )
         return sorted(int(name) for name in names)
 
+    def _load_all(self, files: LogFiles, decode: Callable[[str], T], id_of: Callable[[T], int]) -> list[T]:
+        """Every record, oldest first."""
+        records = []
+        for id_ in reversed(self._ids(files)):
+            try:
+                records.append(self._load(files, id_, decode, id_of))
+            except FileNotFoundError:
+                break  # a driver prunes while we read: the oldest first, so those before it are gone as well
+        return records[::-1]
+
     def _load(self, files: LogFiles, id_: int, decode: Callable[[str], T], id_of: Callable[[T], int]) -> T:
         path = files.path(str(id_))
         try:
             record = decode(files.read(str(id_)))
-        except (ValueError, TypeError, KeyError, AttributeError, KafkaDirectError) as cause:
+        except _UNREADABLE as cause:
             raise CorruptLog(
-                f"{path} is torn or was not written by kafka_direct ({cause}); restore it from a copy, or move the stream's "
-                "folder away to start anew.",
+                f"{path} is torn or was not written by kafka_direct ({cause}); restore it from a copy, or move the "
+                "stream's folder away to start anew.",
                 path=path,
             ) from cause
         if id_of(record) != id_:
             raise CorruptLog(
-                f"{path} holds batch {id_of(record)}, not {id_}; a file was renamed or copied here: restore it.", path=path
+                f"{path} holds batch {id_of(record)}, not {id_}; a file was renamed or copied here: restore it.",
+                path=path,
             )
         return record

@@ -1,7 +1,7 @@
 """What can be lost between two batches, and how to say it.
 
 Four causes, told apart by what the brokers answer: retention or delete-records moved the log's start (aged out), the
-log's end is before the position (truncated), the topic has another id (recreated), the partition is not there (deleted).
+log's end is before the position (truncated), the topic has another id (recreated), the partition is gone (deleted).
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class LossCause(StrEnum):
 class Loss:
     """Records of one partition that can not be read any more.
 
-    `wanted` is the next offset that was to be read; `earliest` and `latest` are what the broker has now (None: nothing);
-    `resumed` is where reading goes on if the loss is accepted (None: nowhere, the partition is gone).
+    `wanted` is the next offset that was to be read; `earliest` and `latest` are what the broker has now (None:
+    nothing); `resumed` is where reading goes on if the loss is accepted (None: nowhere, the partition is gone).
     """
 
     topic_partition: TopicPartition

@@ -36,8 +36,8 @@ class OffsetRange:
             raise ConfigError(f"{self}: offsets count from 0; resolve earliest and latest before making a range.")
         if self.fromOffset > self.untilOffset:
             raise ConfigError(
-                f"{self}: fromOffset {self.fromOffset} is greater than untilOffset {self.untilOffset}; swap them, or make "
-                "both equal for an empty range."
+                f"{self}: fromOffset {self.fromOffset} is greater than untilOffset {self.untilOffset}; swap them, or "
+                "make both equal for an empty range."
             )
 
     def __str__(self) -> str:

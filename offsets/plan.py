@@ -6,7 +6,7 @@ Pure: two steps with the rate between them. `find_start` says where each partiti
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from .loss import Loss, LossCause
@@ -49,7 +49,7 @@ def find_start(
     """Where each partition continues, given the `positions` reached and the `topic_ids` they were reached in.
 
     A partition without a position is new and starts at its earliest offset, so nothing written before it was noticed is
-    missed. A position in `waiting` was asked for by the user and has never been reached: beyond the end it keeps waiting.
+    missed. A position in `waiting` was asked for by the user and never reached: beyond the end it keeps waiting.
     Any other position outside the log is a loss; `offsets` then holds where reading can go on.
     """
     losses = tuple(
@@ -94,6 +94,40 @@ def plan_ranges(
     return tuple(OffsetRange(p.topic, p.partition, offset, until(p, offset)) for p, offset in sorted(start.items()))
 
 
+def find_range_losses(
+    ranges: Collection[OffsetRange], available: Available, topic_ids: Mapping[str, str]
+) -> tuple[Loss, ...]:
+    """What is lost of ranges that were planned before, in the topics that had those ids: their replay would miss it."""
+    found = []
+    for range_ in ranges:
+        if range_.count() > 0:
+            partition = range_.topicPartition()
+            loss = _find_loss(partition, range_.fromOffset, available, topic_ids, False) or _find_loss(
+                partition, range_.untilOffset, available, topic_ids, False
+            )
+            found += [] if loss is None else [loss]
+    return tuple(found)
+
+
+def cut_ranges(ranges: Collection[OffsetRange], losses: Collection[Loss]) -> tuple[OffsetRange, ...]:
+    """What can still be read of ranges with those losses: the same partitions in the same order, some narrower or empty."""
+    by_partition = {loss.topic_partition: loss for loss in losses}
+    return tuple(_cut(range_, by_partition.get(range_.topicPartition())) for range_ in ranges)
+
+
+def _cut(range_: OffsetRange, loss: Loss | None) -> OffsetRange:
+    start, until = range_.fromOffset, range_.untilOffset
+    if loss is None:
+        return range_
+    if loss.cause is LossCause.AGED_OUT and loss.earliest is not None:
+        start = min(max(start, loss.earliest), until)
+    elif loss.cause is LossCause.TRUNCATED and loss.latest is not None:
+        until = max(min(until, loss.latest), start)
+    else:
+        start = until
+    return replace(range_, fromOffset=start, untilOffset=until)
+
+
 def measure_lag(start: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
     """Records between each start and its end; 0 for a start that waits beyond the end."""
     return {partition: max(latest[partition] - offset, 0) for partition, offset in start.items()}
@@ -121,12 +155,15 @@ def _find_loss(
 
     if earliest is None or latest is None:
         return lost(LossCause.DELETED, None)
+    if is_waiting and position > latest:
+        # Nothing at or after it was ever there to be lost, also if the topic is another one by now.
+        return None
     before, now = topic_ids.get(partition.topic), available.topic_ids.get(partition.topic)
     if before is not None and now is not None and before != now:
         return lost(LossCause.RECREATED, earliest)
     if position < earliest:
         return lost(LossCause.AGED_OUT, earliest)
-    if position > latest and not is_waiting:
+    if position > latest:
         # Resuming at the end, not the beginning: what is still there was delivered before.
         return lost(LossCause.TRUNCATED, latest)
     return None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ClientPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # a public name
 
 from kafka_direct.errors import ConfigError
 from kafka_direct.offsets import Available, TopicPartition
@@ -54,7 +54,7 @@ class Cluster:
         """The partitions that exist of a subscription, and the ids of their topics. What does not exist is left out."""
         deadline = self._deadline()
         if subscription.pattern is not None:
-            names = {name for name in self._list_topics(deadline) if subscription.matches(name)}
+            names = frozenset(name for name in self._list_topics(deadline) if subscription.matches(name))
         else:
             names = subscription.topics | {partition.topic for partition in subscription.partitions}
         described = self._describe(names, deadline)
@@ -90,9 +90,8 @@ class Cluster:
 
     def find_offsets(self, partitions: Collection[TopicPartition], topic_ids: Mapping[str, str]) -> Available:
         """The first offset and the end of each partition, at the isolation level of the read."""
-        earliest, latest = self._list_offsets(
-            dict.fromkeys(partitions, OffsetSpec.earliest()), dict.fromkeys(partitions, OffsetSpec.latest())
-        )
+        first, end = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        earliest, latest = self._list_offsets(dict.fromkeys(partitions, first), dict.fromkeys(partitions, end))
         return Available(earliest=earliest, latest=latest, topic_ids=topic_ids)
 
     def find_available(self, subscription: Subscription) -> Available:

@@ -7,6 +7,7 @@ aborted transactions and compaction leave gaps, also at the end and also over wh
 from __future__ import annotations
 
 import gc
+import logging
 import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 CHUNK = 1000
 DEFAULT_POLL_SECONDS = 120.0  # spark.network.timeout, as Spark's own consumers have it
 
+log = logging.getLogger("kafka_direct")
+
 _REMEDY = (
     "The range was planned when they were there: raise the topic's retention or read faster; to continue without them, "
     "set spark.streaming.kafka.failOnDataLoss to false and restart."
@@ -47,9 +50,15 @@ _idle: dict[tuple[int, ClientParams], Consumer] = {}
 
 
 def read_range(
-    params: ClientParams, range_: OffsetRange, poll_seconds: float = DEFAULT_POLL_SECONDS
+    params: ClientParams,
+    range_: OffsetRange,
+    *,
+    poll_seconds: float = DEFAULT_POLL_SECONDS,
+    skip_lost: bool = False,
 ) -> Iterator[list[Message]]:
     """The records of a range that the isolation level shows, in order, in chunks.
+
+    With `skip_lost` what is gone is logged and left out, instead of raised.
 
     Raises:
         OffsetsLost: a part of the range is not there any more.
@@ -58,21 +67,22 @@ def read_range(
     if range_.count() == 0:
         return
     with _consumer(params) as consumer:
-        yield from _Reading(consumer, params, range_).chunks(poll_seconds)
+        yield from _Reading(consumer, params, range_, skip_lost=skip_lost).chunks(poll_seconds)
 
 
 class _Reading:
     """One range being read by one consumer; `position` is the next offset to see."""
 
-    def __init__(self, consumer: Consumer, params: ClientParams, range_: OffsetRange) -> None:
+    def __init__(self, consumer: Consumer, params: ClientParams, range_: OffsetRange, *, skip_lost: bool) -> None:
         self.consumer = consumer
         self.servers = servers_of(params)
         self.range = range_
         self.position = range_.fromOffset
+        self.skip_lost = skip_lost
 
     def chunks(self, poll_seconds: float) -> Iterator[list[Message]]:
         until = self.range.untilOffset
-        self.consumer.assign([ClientPartition(self.range.topic, self.range.partition, self.position)])
+        self._assign()
         deadline = Deadline(poll_seconds)
         while self.position < until:
             before = self.position
@@ -81,17 +91,20 @@ class _Reading:
             if self.position > before:
                 deadline = Deadline(poll_seconds)
             elif deadline.is_over():
-                raise self._stalled(poll_seconds)
+                self._stalled(poll_seconds)
             if messages:
                 yield messages
+
+    def _assign(self) -> None:
+        self.consumer.assign([ClientPartition(self.range.topic, self.range.partition, self.position)])
 
     def _sort_out(self, polled: list[Message]) -> list[Message]:
         """The records of the range among what was polled; moves the position after them."""
         # Errors come as messages, and are rare: one look through C finds that there is none.
         messages = polled if not any(map(Message.error, polled)) else list(self._without_errors(polled))
         if messages:
-            self.position = max(self.position, messages[-1].offset() + 1)
-        while messages and messages[-1].offset() >= self.range.untilOffset:
+            self.position = max(self.position, _offset(messages[-1]) + 1)
+        while messages and _offset(messages[-1]) >= self.range.untilOffset:
             messages.pop()
         return messages
 
@@ -102,40 +115,42 @@ class _Reading:
                 yield message
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
                 # The end of the log is also the end of what cannot be seen before it.
-                self.position = max(self.position, message.offset())
+                self.position = max(self.position, _offset(message))
             elif error.code() in _GONE:
-                raise self._lost()
+                self._lose()
             elif not (translated := translate(error, f"reading {self.range}", self.servers)).retriable:
                 raise translated
 
-    def _stalled(self, seconds: float) -> Exception:
-        """Why nothing came: the log may be shorter than it was, else the broker is away."""
+    def _stalled(self, seconds: float) -> None:
+        """Nothing came for too long: the log may be shorter than it was, else the broker is away."""
         _, latest = self._watermarks()
-        if latest is not None and latest < self.range.untilOffset:
-            return self._lost()
-        return BrokerUnavailable(
-            f"no record of {self.range} came from Kafka at {self.servers} for {seconds:g} s, standing at offset "
-            f"{self.position}; check the brokers, or raise spark.streaming.kafka.consumer.poll.ms.",
-            servers=self.servers,
-        )
+        if latest is None or latest >= self.range.untilOffset:
+            raise BrokerUnavailable(
+                f"no record of {self.range} came from Kafka at {self.servers} for {seconds:g} s, standing at offset "
+                f"{self.position}; check the brokers, or raise spark.streaming.kafka.consumer.poll.ms.",
+                servers=self.servers,
+            )
+        self._lose()
 
-    def _lost(self) -> Exception:
+    def _lose(self) -> None:
+        """Records of the range are gone: raise that, or go on after them."""
         earliest, latest = self._watermarks()
-        if earliest is None:
-            cause = LossCause.DELETED
-        elif self.position < earliest:
-            cause = LossCause.AGED_OUT
-        else:
-            cause = LossCause.TRUNCATED
+        is_aged_out = earliest is not None and self.position < earliest
+        resumed = min(earliest, self.range.untilOffset) if earliest is not None and is_aged_out else None
+        cause = LossCause.AGED_OUT if is_aged_out else LossCause.DELETED if earliest is None else LossCause.TRUNCATED
         loss = Loss(
             topic_partition=self.range.topicPartition(),
             cause=cause,
             wanted=self.position,
             earliest=earliest,
             latest=latest,
-            resumed=None,
+            resumed=resumed,
         )
-        return offsets_lost([loss], _REMEDY)
+        if not self.skip_lost:
+            raise offsets_lost([loss], _REMEDY)
+        log.warning("going on after a loss in %s: %s", self.range, loss)
+        self.position = self.range.untilOffset if resumed is None else resumed
+        self._assign()
 
     def _watermarks(self) -> tuple[int | None, int | None]:
         try:
@@ -145,6 +160,12 @@ class _Reading:
         except KafkaException:
             return None, None
         return earliest, latest
+
+
+def _offset(message: Message) -> int:
+    offset = message.offset()
+    assert offset is not None, "only a message that was never sent has none"
+    return offset
 
 
 def _consume(consumer: Consumer, count: int, seconds: float) -> list[Message]:

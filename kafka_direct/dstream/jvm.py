@@ -126,6 +126,6 @@ def finish_batches(ssc: StreamingContext) -> None:
 
 def _field(instance: Any, class_name: str, name: str, sc: SparkContext) -> Any:
     loader = instance.getClass().getClassLoader()
-    field = sc._jvm.java.lang.Class.forName(class_name, True, loader).getDeclaredField(name)  # type: ignore[union-attr]
+    field = sc._jvm.java.lang.Class.forName(class_name, True, loader).getDeclaredField(name)
     field.setAccessible(True)
     return field

@@ -29,5 +29,16 @@ class Outcome:
             ended_ms=batch_info.processingEndTime(),
             processing_ms=batch_info.processingDelay(),
             scheduling_ms=batch_info.schedulingDelay(),
-            failure=failures[0] if failures else None,
+            failure=_reason(failures[0]) if failures else None,
         )
+
+
+def _reason(stack_trace: str) -> str:
+    r"""The line of a Java stack trace that says what happened: the last of a Python traceback within, else the first.
+
+    >>> _reason("SparkException: raised by Python:\nTraceback:\n  File x\nValueError: 7\n\n\tat Job.run")
+    'ValueError: 7'
+    """
+    said = stack_trace.split("\n\tat ", maxsplit=1)[0]
+    lines = [line for line in said.splitlines() if line and not line[0].isspace()]
+    return lines[-1] if lines else stack_trace

@@ -29,33 +29,49 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeReader:
-    """What travels to the workers: the ranges, and how to read them."""
+    """What travels to the workers: the ranges, and how to read them.
+
+    They are an RDD's own, or what is left of them after an accepted loss.
+    """
 
     params: ClientParams
     ranges: tuple[OffsetRange, ...]
     elements: Elements
     poll_seconds: float = DEFAULT_POLL_SECONDS
+    skip_lost: bool = False
 
-    def read(self, index: int, _: Iterable[Any]) -> Iterator[Any]:
-        for messages in read_range(self.params, self.ranges[index], self.poll_seconds):
+    def read(self, index: int, blank: Iterable[Any]) -> Iterator[Any]:
+        _exhaust(blank)
+        for messages in self._chunks(index):
             yield from self.elements.of(messages)
 
-    def count(self, index: int, _: Iterable[Any]) -> Iterator[int]:
-        yield sum(map(len, read_range(self.params, self.ranges[index], self.poll_seconds)))
+    def count(self, index: int, blank: Iterable[Any]) -> Iterator[int]:
+        _exhaust(blank)
+        yield sum(map(len, self._chunks(index)))
+
+    def _chunks(self, index: int) -> Iterator[list[Any]]:
+        return read_range(self.params, self.ranges[index], poll_seconds=self.poll_seconds, skip_lost=self.skip_lost)
 
 
 class KafkaRDD(PipelinedRDD):
     """An RDD over offset ranges of Kafka."""
 
-    def __init__(self, partitions: RDD[Any], reader: RangeReader, batch_id: int | None = None) -> None:
+    def __init__(
+        self,
+        partitions: RDD[Any],
+        reader: RangeReader,
+        ranges: tuple[OffsetRange, ...],
+        batch_id: int | None = None,
+    ) -> None:
         super().__init__(partitions, reader.read)
         self._partitions = partitions
         self._reader = reader
+        self._ranges = ranges
         self._batch_id = batch_id
 
     def offsetRanges(self) -> list[OffsetRange]:
         """The ranges of this RDD; partition i reads range i."""
-        return list(self._reader.ranges)
+        return list(self._ranges)
 
     def batchId(self) -> int:
         """The id under which the offset log has this batch: the same for every replay, so a key for idempotent output.
@@ -65,13 +81,15 @@ class KafkaRDD(PipelinedRDD):
         """
         if self._batch_id is None:
             raise ConfigError(
-                "only a stream with a checkpoint directory has lasting batch ids; call ssc.checkpoint(directory) before "
-                "start."
+                "only a stream with a checkpoint directory has lasting batch ids; call ssc.checkpoint(directory) "
+                "before start."
             )
         return self._batch_id
 
     def count(self) -> int:
         """The number of records, read but not decoded: gaps in the offsets (compaction, transactions) do not count."""
+        if self.is_cached or self.is_checkpointed:
+            return int(super().count())  # fills what later actions are answered from
         return sum(self.ctx.runJob(self._partitions.mapPartitionsWithIndex(self._reader.count), iter, self._full()))
 
     def isEmpty(self) -> bool:
@@ -93,6 +111,12 @@ class KafkaRDD(PipelinedRDD):
 
     def _full(self) -> list[int]:
         return [index for index, range_ in enumerate(self._reader.ranges) if range_.count() > 0]
+
+
+def _exhaust(blank: Iterable[Any]) -> None:
+    """Read a blank partition to its end: Spark ends a worker that does not, and the next task starts one anew."""
+    for _ in blank:
+        pass
 
 
 def _first(records: Iterable[Any], number: int) -> Iterator[Any]:
@@ -123,7 +147,7 @@ def createRDD(  # noqa: PLR0913, PLR0917  PySpark 2.4's signature
     _require_available(params, ranges)
     elements = Elements(key_decoder=keyDecoder, value_decoder=valueDecoder, message_handler=messageHandler)
     reader = RangeReader(params=params, ranges=ranges, elements=elements, poll_seconds=poll_seconds(sc))
-    return KafkaRDD(blank_partitions(sc, len(ranges)), reader)
+    return KafkaRDD(blank_partitions(sc, len(ranges)), reader, ranges)
 
 
 def blank_partitions(sc: SparkContext, number: int) -> RDD[Any]:

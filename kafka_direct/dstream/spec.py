@@ -38,7 +38,7 @@ class StreamSpec:
         return None if isinstance(reset, str) else reset
 
     def first_positions(self, partitions: frozenset[TopicPartition]) -> dict[TopicPartition, Position]:
-        """Where each partition starts if the log knows nothing: fromOffsets, else the group's offset, else the reset."""
+        """Where each partition starts if the log knows nothing: fromOffsets, then the group, then the reset."""
         given = self.from_offsets
         if isinstance(given, Positions):
             if unknown := sorted(given.keys() - partitions):

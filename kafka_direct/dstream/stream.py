@@ -42,15 +42,19 @@ class DirectKafkaInputDStream(DStream[Any]):
     def __init__(self, ssc: StreamingContext, anchor: Any, spec: StreamSpec) -> None:
         sc = ssc._sc
         compute = TransformFunction(sc, Compute(spec), sc.serializer)
-        stream = sc._jvm.PythonTransformedDStream(anchor, compute)  # type: ignore[union-attr]
+        stream = sc._jvm.PythonTransformedDStream(anchor, compute)
         super().__init__(stream.asJavaDStream(), ssc, sc.serializer)
         self.name = spec.name
 
     def foreachRDD(self, func: Callable[..., None]) -> None:
         """Apply `func(rdd)` or `func(time, rdd)` to each batch's KafkaRDD."""
         rdd_at, output = _BatchRDD(self.name), _with_time(func)
-        function = TransformFunction(self._sc, lambda time, _: output(time, rdd_at(time)), self._jrdd_deserializer)
-        self._sc._jvm.PythonDStream.callForeachRDD(self._jdstream, function)  # type: ignore[union-attr]
+
+        def run(time: datetime, _: RDD[Any]) -> None:
+            output(time, rdd_at(time))  # what it returns is nobody's: PySpark would take it for an RDD
+
+        function = TransformFunction(self._sc, run, self._jrdd_deserializer)
+        self._sc._jvm.PythonDStream.callForeachRDD(self._jdstream, function)
 
     def transform(self, func: Callable[..., RDD[Any]]) -> TransformedDStream[Any]:
         """A stream of what `func(rdd)` or `func(time, rdd)` makes of each batch's KafkaRDD."""

@@ -16,7 +16,6 @@ import functools
 import logging
 import math
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -31,6 +30,7 @@ from .source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
     from pyspark import RDD
 
@@ -81,15 +81,18 @@ class DirectStreams:
         self._started = True
         self._ssc.addStreamingListener(_BatchEnd(self))
 
-    def stop(self, *, gracefully: bool) -> None:
+    def prepare_stop(self, *, gracefully: bool) -> None:
         """Commit what is finished before Spark stops."""
         if not self._started:
             return
         if gracefully:
             jvm.finish_batches(self._ssc)
         jvm.await_listeners(self._ssc)
-        self._group_thread.shutdown(wait=True)
+
+    def close(self) -> None:
+        """Let the last commit to the group arrive, after Spark has stopped."""
         self._started = False
+        self._group_thread.shutdown(wait=True)
 
     def finish(self, outcome: Outcome) -> None:
         """Take in the end of a batch, for every stream that had a part in it."""
@@ -214,12 +217,15 @@ def _wrap_start(start: Callable[[StreamingContext], None]) -> Callable[[Streamin
 def _wrap_stop(stop: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(stop)
     def wrapped(self: StreamingContext, stopSparkContext: bool = True, stopGraceFully: bool = False) -> None:  # noqa: FBT001, FBT002
-        if self in _of:
-            _of[self].stop(gracefully=stopGraceFully)
+        streams = _of.get(self)
+        if streams is not None:
+            streams.prepare_stop(gracefully=stopGraceFully)
         stop(self, stopSparkContext, stopGraceFully)
+        if streams is not None:
+            streams.close()
 
     return wrapped
 
 
-StreamingContext.start = _wrap_start(StreamingContext.start)  # type: ignore[method-assign]
-StreamingContext.stop = _wrap_stop(StreamingContext.stop)  # type: ignore[method-assign]
+StreamingContext.start = _wrap_start(StreamingContext.start)
+StreamingContext.stop = _wrap_stop(StreamingContext.stop)

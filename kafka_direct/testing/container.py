@@ -14,7 +14,7 @@ from testcontainers.core.network import Network
 from kafka_direct.errors import BrokerUnavailable
 from kafka_direct.testing.error import KafkaStartError
 from kafka_direct.testing.jar import KAFKA_VERSION
-from kafka_direct.testing.node import common_settings, free_ports
+from kafka_direct.testing.node import common_settings, free_ports, make_cluster_id
 from kafka_direct.testing.ready import wait_until_ready
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ class DockerKafka:
         self._count = nodes
         self._image = image
         self._timeout = timeout
+        self._cluster_id = make_cluster_id()
         self._ports: list[int] = []
         self._running = ExitStack()
 
@@ -53,6 +54,9 @@ class DockerKafka:
 
     def __exit__(self, *_: object) -> None:
         self._running.close()
+
+    def __repr__(self) -> str:
+        return f"<DockerKafka {self._image} {self.bootstrap_servers or 'not started'}>"
 
     @property
     def bootstrap_servers(self) -> str:
@@ -74,7 +78,8 @@ class DockerKafka:
             **common_settings(self._count),
         }
         container = DockerContainer(self._image).with_network(network).with_network_aliases(f"kafka{number}")
-        return container.with_bind_ports(9094, port).with_envs(**{variable(k): str(v) for k, v in settings.items()})
+        container.with_bind_ports(9094, port).with_env("CLUSTER_ID", self._cluster_id)
+        return container.with_envs(**{variable(k): str(v) for k, v in settings.items()})
 
     def _wait(self, nodes: Sequence[DockerContainer]) -> None:
         def check() -> None:
@@ -84,7 +89,7 @@ class DockerKafka:
                     raise KafkaStartError(f"A container of {self._image} has ended; the last it said:\n{_tail(node)}")
 
         try:
-            wait_until_ready(self.bootstrap_servers, self._count, alive=check, timeout=self._timeout)
+            wait_until_ready(self.bootstrap_servers, self._cluster_id, self._count, alive=check, timeout=self._timeout)
         except (BrokerUnavailable, KafkaException) as error:
             tails = "\n".join(_tail(node) for node in nodes)
             raise KafkaStartError(f"{error} The last the containers said:\n{tails}") from error

@@ -5,6 +5,7 @@ No repository is named here: Ivy's defaults know the public one, and JAVA_TOOL_O
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import subprocess
@@ -13,6 +14,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from kafka_direct.testing.error import KafkaStartError
+
+_log = logging.getLogger(__name__)
 
 KAFKA_VERSION = "4.3.0"
 # The jars have no logger of their own, and without one a broker that fails says nothing.
@@ -38,6 +41,7 @@ def kafka_jars(java: str, version: str = KAFKA_VERSION) -> Path:
     """
     folder = cache_folder() / f"kafka_2.13-{version}"
     if not folder.is_dir():
+        _log.warning("Downloading Apache Kafka %s (44 MB, once) to %s", version, folder)
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetch-", ignore_cleanup_errors=True) as scratch:
             _fetch(java, version, Path(scratch))

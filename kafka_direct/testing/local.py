@@ -13,7 +13,7 @@ from kafka_direct.errors import BrokerUnavailable
 from kafka_direct.testing.error import KafkaStartError
 from kafka_direct.testing.jar import KAFKA_VERSION, kafka_jars
 from kafka_direct.testing.java import find_java
-from kafka_direct.testing.node import Node, plan_nodes, server_properties
+from kafka_direct.testing.node import Node, make_cluster_id, plan_nodes, server_properties
 from kafka_direct.testing.process import ProcessGroup
 from kafka_direct.testing.ready import wait_until_ready
 from kafka_direct.testing.topic import client_settings, metadata
@@ -22,7 +22,6 @@ from kafka_direct.testing.wait import wait_until
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-CLUSTER_ID = "a2Fma2FfZGlyZWN0X3Rlc3"
 # The first compiler alone starts a node in three quarters of the time and leaves the cores to Spark.
 JAVA_OPTIONS = ("-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 LOGGING = (
@@ -135,24 +134,28 @@ class LocalKafka:
             undo.callback(self.stop)
             self._processes = ProcessGroup()
             self._nodes = {node.number: node for node in plan_nodes(self._count)}
-            nodes = self._nodes.values()
-            self._format(nodes)
+            nodes, cluster_id = self._nodes.values(), make_cluster_id()
+            self._format(nodes, cluster_id)
             for node in nodes:
                 self._launch(node)
             with self._explained(nodes):
                 wait_until_ready(
-                    self.bootstrap_servers, self._count, alive=lambda: self._check(nodes), timeout=self._timeout
+                    self.bootstrap_servers,
+                    cluster_id,
+                    self._count,
+                    alive=lambda: self._check(nodes),
+                    timeout=self._timeout,
                 )
             undo.pop_all()
         return self
 
-    def _format(self, nodes: Collection[Node]) -> None:
+    def _format(self, nodes: Collection[Node], cluster_id: str) -> None:
         """Prepare the data folders, as `kafka-storage.sh` does."""
         processes = self._started()
         for node in nodes:
             properties = processes.folder / f"{node.name}.properties"
             properties.write_text(server_properties(node, nodes, processes.folder, self._settings))
-            tool = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties)]
+            tool = ["kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(properties)]
             processes.start(f"{node.name}-format", [*self._command, *tool])
         for node in nodes:
             if processes.wait(f"{node.name}-format") != 0:
@@ -182,9 +185,9 @@ class LocalKafka:
         """Raise if one of the nodes has ended."""
         for node in nodes:
             if not self._started().is_running(node.name):
-                tail = self._tail(node.name)
-                error = _PortTakenError if PORT_TAKEN in tail else KafkaStartError
-                raise error(f"{node.name} has ended; the last it said:\n{tail}")
+                said = self._started().log(node.name).read_text(errors="replace")
+                error = _PortTakenError if PORT_TAKEN in said else KafkaStartError
+                raise error(f"{node.name} has ended; the last it said:\n{self._tail(node.name)}")
 
     @contextmanager
     def _explained(self, nodes: Collection[Node]) -> Iterator[None]:

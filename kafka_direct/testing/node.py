@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import socket
+from base64 import b64encode
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -38,6 +40,11 @@ def free_ports(count: int) -> list[int]:
         for each in sockets:
             each.bind((HOST, 0))
         return [each.getsockname()[1] for each in sockets]
+
+
+def make_cluster_id() -> str:
+    """Return a new id in Kafka's form: 16 bytes in URL-safe base64; no option of a command line begins like it."""
+    return "k" + b64encode(uuid4().bytes, altchars=b"-_").decode().rstrip("=")[1:]
 
 
 def plan_nodes(count: int) -> list[Node]:
@@ -95,7 +102,9 @@ QUICK = {
     # A killed node is let back in when its old session has expired. Much less, and a busy machine loses healthy ones.
     "broker.session.timeout.ms": 3000,
     "broker.heartbeat.interval.ms": 500,
-    # Retention, compaction and expiry, so that a test can wait for them.
+    # Retention, compaction and expiry come soon, so that a test can wait for them; but records age only in topics that
+    # say so: those of tests are often dated 1970.
+    "log.retention.ms": -1,
     "log.initial.task.delay.ms": 500,
     "log.retention.check.interval.ms": 500,
     "log.cleaner.backoff.ms": 500,

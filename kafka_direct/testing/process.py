@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import weakref
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,7 +73,8 @@ class ProcessGroup:
 
     def _ask(self, do: str, name: str, **more: Any) -> dict[str, Any]:
         with self._lock:
-            self._requests.write(json.dumps({"do": do, "name": name, **more}).encode() + b"\n")
+            with suppress(BrokenPipeError):  # it has ended, and so have its answers: that is the better error
+                self._requests.write(json.dumps({"do": do, "name": name, **more}).encode() + b"\n")
             return self._answer()
 
     def _answer(self) -> dict[str, Any]:

@@ -14,9 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def wait_until_ready(bootstrap: str, nodes: int, *, alive: Callable[[], object], timeout: float) -> None:
+def wait_until_ready(
+    bootstrap: str, cluster_id: str, nodes: int, *, alive: Callable[[], object], timeout: float
+) -> None:
     """Return once all nodes are there and have replicated a record; no topic is left of it.
 
+    `cluster_id` is asked for, because another Kafka may have taken a port in the meantime, and answers there.
     `alive` is called again and again in the meantime: it raises when there is nothing left to wait for.
 
     Raises:
@@ -28,7 +31,7 @@ def wait_until_ready(bootstrap: str, nodes: int, *, alive: Callable[[], object],
     def are_there() -> bool:
         alive()
         cluster = metadata(client)
-        return cluster is not None and len(cluster.brokers) == nodes
+        return cluster is not None and cluster.cluster_id == cluster_id and len(cluster.brokers) == nodes
 
     wait_until(are_there, f"{nodes} Kafka node(s)", timeout=timeout)
     left = max(1.0, deadline - time.monotonic())

@@ -1,0 +1,274 @@
+"""Kill -9 at random moments, and look at what the next run makes of it.
+
+A chain of runs of killed_job.py works on one folder, while records are produced; each run recovers from what the killed one
+left. KILL_SEED repeats a chain's choices (timings differ), KILLS sets its length.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import threading
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from kafka_direct.broker import ConsumerGroup
+from kafka_direct.offsets import TopicPartition
+from kafka_direct.options import ClientParams
+from kafka_direct.testing import produce
+
+HERE = Path(__file__).parent
+sys.path.append(
+    str(HERE)
+)  # for the two beside this file: pytest's importlib mode adds nothing, and the job needs it too
+
+from kill_evidence import Evidence  # noqa: E402
+from killed_job import Run, kill_session  # noqa: E402
+
+SEED = int(os.environ.get("KILL_SEED") or random.randrange(10**6))
+KILLS = int(os.environ.get("KILLS") or 32)
+# How many of 32 kills, and up to which pass of the moment within a run.
+MOMENTS = {
+    "in planning": (4, 25),
+    "in a log write": (2, 45),
+    "after the log": (3, 25),
+    "in a task": (4, 400),
+    "between outputs": (2, 25),
+    "between output and commit": (4, 25),
+    "after the commit": (2, 25),
+    "before a checkpoint": (1, 40),
+    "in pickling a checkpoint": (2, 40),
+    "in a checkpoint write": (3, 40),
+    "in pruning": (1, 3),
+    "at a random time": (4, 0),
+}
+LONGEST_RUN = 45  # seconds; a run that has not come by its moment is killed then
+LAST_RUN = 180
+JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"  # starts faster
+
+
+class Chain:
+    """Runs of the job on one folder, and what is known of them."""
+
+    def __init__(self, folder, kafka, topics, batch_ms=500):
+        self.folder, self.kafka, self.topics, self.batch_ms = folder, kafka, topics, batch_ms
+        self.runs = 0
+        self.evidence = Evidence(folder, {}, batch_ms)
+        self.producing = threading.Lock()
+
+    def run(self, *, seconds=LONGEST_RUN, **settings):
+        """One run, to its own end or until it is killed after `seconds`."""
+        run = Run(
+            number=self.runs,
+            folder=str(self.folder),
+            bootstrap=self.kafka.bootstrap_servers,
+            topics=self.topics,
+            batch_ms=self.batch_ms,
+            **settings,
+        )
+        self.runs += 1
+        log = self.folder / f"run-{run.number}.log"
+        with log.open("w") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-c", "import killed_job; killed_job.main()"],
+                env=environment(run),
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        try:
+            code = process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            kill_session(process.pid)
+            process.wait()
+        assert code in (0, None, -9), f"run {run.number} ended by itself:\n{log.read_text()[-4000:]}"
+        return code
+
+    def check(self, **expected):
+        with self.producing:
+            self.evidence.check(**expected)
+
+    def produce(self, topic, number):
+        """Records with ids of their own; the key decides the partition."""
+        with self.producing:
+            first = len(self.evidence.produced)
+            ids = [f"id-{i}" for i in range(first, first + number)]
+            keys = [f"key-{random.randrange(12)}" for _ in ids]
+            delivered = produce(self.kafka.bootstrap_servers, topic, ids, keys=keys)
+            for (partition, offset), key, id_ in zip(delivered, keys, ids, strict=True):
+                self.evidence.produced[topic, partition, offset] = (key, id_)
+
+    @contextmanager
+    def records_meanwhile(self):
+        """Produce to all topics of the chain until the block ends."""
+        ended = threading.Event()
+
+        def work():
+            while not ended.wait(0.2):
+                self.produce(random.choice(self.topics), 30)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+    def ends(self):
+        ends = {}
+        for topic, partition, offset in self.evidence.produced:
+            partitions = ends.setdefault(topic, [])
+            partitions.extend([0] * (partition + 1 - len(partitions)))
+            partitions[partition] = max(partitions[partition], offset + 1)
+        return ends
+
+    def group(self):
+        """The offsets of the consumer group, as the log writes them."""
+        params = {"bootstrap.servers": self.kafka.bootstrap_servers, "group.id": self.folder.name}
+        partitions = [TopicPartition(*partition) for partition in self.evidence.ranges[max(self.evidence.ranges)]]
+        group = ConsumerGroup(ClientParams.parse(params))
+        try:
+            return {(p.topic, p.partition): offset for p, offset in group.committed(partitions).items()}
+        finally:
+            group.close()
+
+    def forget_checkpoint(self):
+        """Remove all that Spark itself keeps in the checkpoint directory; the log stays."""
+        for path in (self.folder / "checkpoint").glob("*"):
+            if path.name != "kafka_direct":
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def environment(run):
+    path = os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH")]))
+    arguments = f"--driver-java-options '{JVM}' pyspark-shell"
+    settings = {"KILLED_JOB": json.dumps(asdict(run)), "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
+    return {**os.environ, **settings, "PYSPARK_PYTHON": sys.executable, "PYSPARK_SUBMIT_ARGS": arguments}
+
+
+def choose_kills(chance, number):
+    """What each run dies of: moments in their shares, in any order; pruning last, when there is something to prune."""
+    shares = [moment for moment, (share, _) in MOMENTS.items() for _ in range(share)]
+    chosen = (
+        [shares[i % len(shares)] for i in range(number)] if number >= len(shares) else chance.sample(shares, number)
+    )
+    chance.shuffle(chosen)
+    chosen.sort(key=lambda moment: moment == "in pruning")
+    for moment in chosen:
+        passes = MOMENTS[moment][1]
+        yield {"moment": moment, "nth": chance.randint(1, passes)} if passes else {"seconds": chance.uniform(2, 12)}
+
+
+@pytest.fixture
+def chain(kafka, tmp_path_factory):
+    def start(topics, **settings):
+        chains.append(Chain(tmp_path_factory.mktemp("chain"), kafka, topics, **settings))
+        return chains[-1]
+
+    chains = []
+    return start
+
+
+@pytest.fixture
+def tell(capsys):
+    def show(line):
+        with capsys.disabled():
+            print(f"\n{line}", flush=True)
+
+    return show
+
+
+def moments_of(chain, kills):
+    """What the kills hit, for the report."""
+    hit = chain.evidence.killed()
+    return hit + Counter({"at a random time": kills - hit.total()})
+
+
+@pytest.mark.timeout(1800)
+def test_a_chain_of_kills_repeats_and_loses_nothing(chain, kafka_topic, tell):
+    """Whenever a driver is killed, the next one runs the same ranges, counts each record once, and goes on."""
+    chance = random.Random(SEED)
+    chain = chain([kafka_topic(partitions=3)])
+    with chain.records_meanwhile():
+        for kill in choose_kills(chance, KILLS):
+            assert chain.run(**kill) != 0
+            chain.check()
+    assert chain.run(seconds=LAST_RUN, stop_at_end=chain.ends()) == 0
+    chain.check()
+    report(chain, KILLS, tell)
+    for kind in ("counts", "window", "slide"):
+        chain.evidence.check_outputs_of(kind)
+
+
+def report(chain, kills, tell):
+    """Say what was killed, and require that nothing is lost, twice, or unfinished at the end of a chain."""
+    evidence = chain.evidence
+    lost, duplicated = evidence.lost_and_duplicated()
+    tell(f"seed={SEED} runs={chain.runs} moments: {dict(moments_of(chain, kills))}")
+    batches, records = len(evidence.ranges), len(evidence.produced)
+    tell(f"kill: kills={kills} batches={batches} records={records} lost={lost} duplicated={duplicated}")
+    assert (lost, duplicated) == (0, 0)
+    assert evidence.committed == evidence.ranges.keys()
+    assert chain.group() == {p: until for p, (_, until) in evidence.ranges[max(evidence.ranges)].items()}
+
+
+@pytest.mark.timeout(900)
+def test_the_log_alone_is_enough(chain, kafka_topic, tell):
+    """Without Spark's checkpoint and with other code a job goes on where the log stands; each fourth run keeps both."""
+    chance = random.Random(SEED)
+    shapes = ("plain", "mapped", "stateful", "two_outputs")
+    chain, kills = chain([kafka_topic(partitions=2)]), max(4, KILLS // 2)
+    with chain.records_meanwhile():
+        for number, kill in enumerate(choose_kills(chance, kills)):
+            if number % 4 != 3:
+                chain.forget_checkpoint()
+                shape = shapes[number % 3]
+                chain.topics += [kafka_topic(partitions=2)] if number in (4, 8) else []
+            assert chain.run(shape=shape, **kill) != 0
+            chain.check()
+    chain.forget_checkpoint()
+    assert chain.run(seconds=LAST_RUN, shape="two_outputs", stop_at_end=chain.ends()) == 0
+    chain.check()
+    report(chain, kills, tell)
+
+
+FAILED, LATER, LAST = 4, 9, 14  # batch ids: one that fails, one up to which the stream goes on, one after the restart
+
+
+@pytest.mark.parametrize(
+    ("shape", "ending", "keeps_checkpoint"),
+    [
+        pytest.param("plain", {"stop_at_batch": LATER}, True, id="its only output"),
+        pytest.param("counted", {"stop_at_batch": LATER}, True, id="the first of two outputs"),
+        pytest.param("counted", {"moment": "after the commit", "nth": LATER}, True, id="the first of two, then a kill"),
+        pytest.param("two_outputs", {"stop_at_batch": LATER}, False, id="without Spark's checkpoint"),
+    ],
+)
+def test_a_failed_batch_is_run_again(chain, kafka_topic, shape, ending, keeps_checkpoint):
+    """It is not committed, holds the group back while later ones succeed, and has its ranges again after a restart."""
+    chain = chain([kafka_topic(partitions=3)])
+    with chain.records_meanwhile():
+        chain.run(shape=shape, failing=["records"], fail_at=[FAILED], **ending)
+        chain.evidence.take_in()
+        evidence = chain.evidence
+        assert FAILED not in evidence.committed
+        assert {FAILED - 1, FAILED + 1, LATER} <= evidence.committed
+        assert chain.group() == {p: start for p, (start, _) in evidence.ranges[FAILED].items()}
+        if not keeps_checkpoint:
+            chain.forget_checkpoint()
+        assert chain.run(shape=shape, stop_at_batch=LAST) == 0
+    chain.check(failures=["as the test wants it"])
+    assert evidence.committed == evidence.ranges.keys()
+    assert len(evidence.times[FAILED]) == (1 if keeps_checkpoint else 2)
+    assert chain.group() == {p: until for p, (_, until) in evidence.ranges[max(evidence.ranges)].items()}
