@@ -162,6 +162,9 @@ def test_frozen_leader(trio):
     trio.freeze(leader)
     wait_until(lambda: trio.leader(topic) != leader, "another leader")
     trio.thaw(leader)
+    in_sync = AdminClient(client_settings(trio.bootstrap_servers)).list_topics(topic, timeout=10).topics[topic]
+
+    assert sorted(in_sync.partitions[0].isrs) == [1, 2, 3]
     delete_topic(trio.bootstrap_servers, topic)
 
 

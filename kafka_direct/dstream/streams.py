@@ -17,7 +17,6 @@ import logging
 import math
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 from pyspark.streaming import StreamingContext
 from pyspark.streaming.listener import StreamingListener
@@ -177,13 +176,15 @@ def batch_time_ms(time: datetime) -> int:
     return round(time.timestamp() * 1000)
 
 
-_of: WeakKeyDictionary[StreamingContext, DirectStreams] = WeakKeyDictionary()
 _running: DirectStreams | None = None
 
 
 def streams_of(ssc: StreamingContext) -> DirectStreams:
     """The direct streams of a context."""
-    return _of.setdefault(ssc, DirectStreams(ssc))
+    if not hasattr(ssc, "_kafka_direct"):
+        ssc._kafka_direct = DirectStreams(ssc)
+    streams: DirectStreams = ssc._kafka_direct
+    return streams
 
 
 def running() -> DirectStreams:
@@ -195,7 +196,7 @@ def running() -> DirectStreams:
 
 def _adopt_recovered(ssc: StreamingContext) -> None:
     """Give a context that came out of a checkpoint the streams that came with it."""
-    if jvm.is_recovered(ssc) and ssc not in _of:
+    if jvm.is_recovered(ssc) and not hasattr(ssc, "_kafka_direct"):
         for spec in _recovered.values():
             streams_of(ssc).add(spec)
     _recovered.clear()
@@ -206,9 +207,9 @@ def _wrap_start(start: Callable[[StreamingContext], None]) -> Callable[[Streamin
     def wrapped(self: StreamingContext) -> None:
         global _running  # noqa: PLW0603  one context runs in a process
         _adopt_recovered(self)
-        if self in _of:
-            _of[self].start()
-            _running = _of[self]
+        if hasattr(self, "_kafka_direct"):
+            self._kafka_direct.start()
+            _running = self._kafka_direct
         start(self)
 
     return wrapped
@@ -217,7 +218,7 @@ def _wrap_start(start: Callable[[StreamingContext], None]) -> Callable[[Streamin
 def _wrap_stop(stop: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(stop)
     def wrapped(self: StreamingContext, stopSparkContext: bool = True, stopGraceFully: bool = False) -> None:  # noqa: FBT001, FBT002
-        streams = _of.get(self)
+        streams: DirectStreams | None = getattr(self, "_kafka_direct", None)
         if streams is not None:
             streams.prepare_stop(gracefully=stopGraceFully)
         stop(self, stopSparkContext, stopGraceFully)

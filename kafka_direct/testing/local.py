@@ -15,7 +15,7 @@ from kafka_direct.testing.jar import KAFKA_VERSION, kafka_jars
 from kafka_direct.testing.java import find_java
 from kafka_direct.testing.node import Node, make_cluster_id, plan_nodes, server_properties
 from kafka_direct.testing.process import ProcessGroup
-from kafka_direct.testing.ready import wait_until_ready
+from kafka_direct.testing.ready import is_in_sync, wait_until_ready
 from kafka_direct.testing.topic import client_settings, metadata
 from kafka_direct.testing.wait import wait_until
 
@@ -57,7 +57,9 @@ class LocalKafka:
         self._settings = dict(settings or {})
         self._java_options = java_options
         self._timeout = timeout
+        self._command: list[str] = []
         self._nodes: dict[int, Node] = {}
+        self._frozen: set[int] = set()
         self._processes: ProcessGroup | None = None
 
     def __enter__(self) -> Self:
@@ -94,6 +96,7 @@ class LocalKafka:
             self._processes.close()
             self._processes = None
             self._nodes = {}
+            self._frozen.clear()
 
     def leader(self, topic: str, partition: int = 0) -> int:
         """Return the number of the node that leads a partition now, waiting until one does."""
@@ -112,6 +115,7 @@ class LocalKafka:
     def kill(self, node: int) -> None:
         """End a node with SIGKILL; it is gone when this returns, and its data stays."""
         self._signal(node, signal.SIGKILL)
+        self._frozen.discard(node)
 
     def start_node(self, node: int) -> None:
         """Start a killed node again, and return once it is back in every in-sync set it belongs to."""
@@ -123,10 +127,12 @@ class LocalKafka:
     def freeze(self, node: int) -> None:
         """Stop a node's process in its tracks: it keeps its connections and answers nothing."""
         self._signal(node, signal.SIGSTOP)
+        self._frozen.add(node)
 
     def thaw(self, node: int) -> None:
         """Let a frozen node go on, and return once it is back in every in-sync set it belongs to."""
         self._signal(node, signal.SIGCONT)
+        self._frozen.discard(node)
         self._wait_for_return(self._nodes[node])
 
     def _start_once(self) -> Self:
@@ -167,16 +173,17 @@ class LocalKafka:
         processes.start(node.name, [*self._command, "kafka.Kafka", str(properties)])
 
     def _wait_for_return(self, node: Node) -> None:
-        # The node itself is asked: the others believe in its former life until its session expires.
-        client = AdminClient(client_settings(node.address))
+        """Wait until it and all other nodes agree that it is back.
+
+        The others believe in a killed node until its session expires, and a thawed one in what it knew before.
+        """
+        processes = self._started()
+        awake = [n for n in self._nodes.values() if n.number not in self._frozen and processes.is_running(n.name)]
+        clients = [AdminClient(client_settings(n.address)) for n in awake]
 
         def is_back() -> bool:
             self._check([node])
-            cluster = metadata(client)
-            if cluster is None or node.number not in cluster.brokers:
-                return False
-            partitions = (p for topic in cluster.topics.values() for p in topic.partitions.values())
-            return all(p.leader in p.isrs and node.number in p.isrs for p in partitions if node.number in p.replicas)
+            return all(is_in_sync(node.number, metadata(client)) for client in clients)
 
         with self._explained([node]):
             wait_until(is_back, f"{node.name} to be in sync again", timeout=self._timeout)

@@ -13,6 +13,8 @@ from kafka_direct.testing.wait import wait_until
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from confluent_kafka.admin import ClusterMetadata  # type: ignore[attr-defined]
+
 
 def wait_until_ready(
     bootstrap: str, cluster_id: str, nodes: int, *, alive: Callable[[], object], timeout: float
@@ -39,3 +41,11 @@ def wait_until_ready(
     for partition in range(nodes):
         produce(bootstrap, probe, [b"ready?"], partition=partition, timeout=left)
     delete_topic(bootstrap, probe, timeout=left)
+
+
+def is_in_sync(node: int, cluster: ClusterMetadata | None) -> bool:
+    """Whether a node is part of the cluster and in sync in every partition it has a replica of."""
+    if cluster is None or node not in cluster.brokers:
+        return False
+    partitions = (p for topic in cluster.topics.values() for p in topic.partitions.values())
+    return all(p.leader in p.isrs and node in p.isrs for p in partitions if node in p.replicas)
