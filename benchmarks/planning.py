@@ -1,6 +1,6 @@
 """bench-planning: what a batch costs the driver, against the loop of `get_watermark_offsets` that one would write.
 
-Both on one broker in one run, interleaved, after a warm-up; medians of the repeats. Prints a table and one line of JSON.
+Both on one broker in one run, interleaved, after a warm-up; medians of the repeats. Prints a table and lines of JSON.
 """
 
 from __future__ import annotations
@@ -80,7 +80,9 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, nargs="+", default=[1, 100, 1000])
     parser.add_argument("--repeats", type=int, default=9)
     options = parser.parse_args()
-    table = Table("partitions", "ask (ms)", "loop (ms)", "ask / loop", "decide (ms)", "log (ms)", title="planning a batch")
+    table = Table(
+        "partitions", "ask (ms)", "loop (ms)", "ask / loop", "decide (ms)", "log (ms)", title="planning a batch"
+    )
     with testing.cluster() as kafka, tempfile.TemporaryDirectory() as folder:
         for partitions in options.partitions:
             topic = testing.create_topic(kafka.bootstrap_servers, partitions=partitions, timeout=120)

@@ -49,19 +49,36 @@ class Elements:
     def of(self, messages: list[Any]) -> Iterable[Any]:
         """The elements of a chunk of fetched messages, in order."""
         kind = type(messages[0])
-        keys = _decoded(map(kind.key, messages), self.key_decoder)
-        values = _decoded(map(kind.value, messages), self.value_decoder)
+        keys = _decoded(messages, kind.key, self.key_decoder)
+        values = _decoded(messages, kind.value, self.value_decoder)
         if self.message_handler is None:
             return zip(keys, values, strict=True)
         return map(self.message_handler, map(_message, messages, keys, values))
 
 
-def _decoded(column: Iterator[bytes | None], decoder: Decoder | None) -> Iterable[Any]:
+def _decoded(messages: list[Any], column: Callable[[Any], bytes | None], decoder: Decoder | None) -> Iterable[Any]:
     if decoder is None:
-        return column
-    if decoder is utf8_decoder:
-        return [None if value is None else value.decode("utf-8") for value in column]
-    return map(decoder, column)
+        return map(column, messages)
+    try:
+        if decoder is utf8_decoder:
+            return [None if value is None else value.decode("utf-8") for value in map(column, messages)]
+        return [decoder(value) for value in map(column, messages)]
+    except Exception as error:
+        _name_record(error, messages, column, decoder)
+        raise
+
+
+def _name_record(
+    error: Exception, messages: list[Any], column: Callable[[Any], bytes | None], decoder: Decoder
+) -> None:
+    """Note on a decoder's error which record it was."""
+    for message in messages:
+        try:
+            decoder(column(message))
+        except type(error):
+            where = f"{message.topic()}-{message.partition()} offset {message.offset()}"
+            error.add_note(f"while decoding the {column.__name__} of {where}")
+            return
 
 
 def _message(message: Any, key: Any, value: Any) -> KafkaMessage:
