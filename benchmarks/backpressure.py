@@ -93,7 +93,7 @@ def run(bootstrap, speeds, batches_each, interval):
 
 
 def settled_after(rows, interval):
-    """Batches before the first three in a row that take the interval, within the tolerance, and do not queue."""
+    """Batches before the first three in a row that take the interval, more or less, and do not queue."""
     low, high, queued = ((1 - TOLERANCE) * 1000, (1 + TOLERANCE) * 1000, TOLERANCE * 1000)
     is_settled = [
         low * interval <= row.processing_ms <= high * interval and row.scheduling_ms <= queued * interval

@@ -1,4 +1,4 @@
-"""Rule 4: loss is never silent. Each cause on the real broker, failing by default, reported and passed over on demand."""
+"""Rule 4: loss is never silent. Each cause on the real broker: an error by default, reported and passed over on demand."""
 
 import logging
 
@@ -67,7 +67,7 @@ def test_aged_out_fails_with_numbers(stream, kafka, kafka_topic, kafka_produce, 
 
 
 def test_aged_out_is_passed_over_on_demand(stream, kafka, kafka_topic, kafka_produce, collected, tmp_path, caplog):
-    """With failOnDataLoss=false the stream goes on at what is there, and the log and the logger say what was skipped."""
+    """With failOnDataLoss=false the stream goes on at what is there; the log and the logger say what was skipped."""
     topic = kafka_topic()
     kafka_produce(topic, map(str, range(10)))
     read_first(stream, collected, topic, range(10))

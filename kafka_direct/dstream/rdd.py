@@ -19,6 +19,8 @@ from kafka_direct.options import ClientParams, Subscription
 
 from .message import Elements, utf8_decoder
 
+POLL_MS = "spark.streaming.kafka.consumer.poll.ms"
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
@@ -157,12 +159,11 @@ def blank_partitions(sc: SparkContext, number: int) -> RDD[Any]:
 
 def poll_seconds(sc: SparkContext) -> float:
     """How long a worker waits for the next record before it gives up; Spark's own key, in milliseconds."""
-    key = "spark.streaming.kafka.consumer.poll.ms"
-    value = sc.getConf().get(key)
+    value = sc.getConf().get(POLL_MS)
     if value is None:
         return DEFAULT_POLL_SECONDS
     if not value.isdigit() or int(value) == 0:
-        raise ConfigError(f"{key} is {value!r}: give a time in milliseconds, such as 120000.")
+        raise ConfigError(f"{POLL_MS} is {value!r}: give a time in milliseconds, such as 120000.")
     return int(value) / 1000
 
 
