@@ -27,13 +27,6 @@ class KafkaDirectError(Exception):
         super().__init__(message)
         self.__dict__.update(facts)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (type(self), str(self), self.__dict__)
-
-
-def _restore(kind: type[KafkaDirectError], message: str, facts: dict[str, Any]) -> KafkaDirectError:
-    return kind(message, **facts)
-
 
 class ConfigError(KafkaDirectError):
     """An option, argument or position was refused before any data moved."""

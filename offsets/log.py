@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, TypeVar
 from kafka_direct.errors import CorruptLog, Fenced, KafkaDirectError
 
 from .codec import decode_batch, decode_commit, encode_batch, encode_commit
-from .files import LogFiles
 from .history import History
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from .batch import Batch
+    from .files import LogFiles
 
 T = TypeVar("T")
 
@@ -32,6 +32,8 @@ class OffsetLog:
     """The log of the stream `name` below a checkpoint directory (a path or URI of any pyarrow file system)."""
 
     def __init__(self, checkpoint: str, name: str) -> None:
+        from .files import LogFiles  # noqa: PLC0415  it loads pyarrow, which workers and the command line can do without
+
         self._plans = LogFiles.open(checkpoint, FOLDER, name, "offsets")
         self._commits = LogFiles.open(checkpoint, FOLDER, name, "commits")
 

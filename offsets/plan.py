@@ -110,7 +110,7 @@ def find_range_losses(
 
 
 def cut_ranges(ranges: Collection[OffsetRange], losses: Collection[Loss]) -> tuple[OffsetRange, ...]:
-    """What can still be read of ranges with those losses: the same partitions in the same order, some narrower or empty."""
+    """What can still be read of ranges with those losses: the same partitions in the same order, some with less."""
     by_partition = {loss.topic_partition: loss for loss in losses}
     return tuple(_cut(range_, by_partition.get(range_.topicPartition())) for range_ in ranges)
 
@@ -119,13 +119,11 @@ def _cut(range_: OffsetRange, loss: Loss | None) -> OffsetRange:
     start, until = range_.fromOffset, range_.untilOffset
     if loss is None:
         return range_
-    if loss.cause is LossCause.AGED_OUT and loss.earliest is not None:
-        start = min(max(start, loss.earliest), until)
-    elif loss.cause is LossCause.TRUNCATED and loss.latest is not None:
-        until = max(min(until, loss.latest), start)
-    else:
-        start = until
-    return replace(range_, fromOffset=start, untilOffset=until)
+    if loss.earliest is None or loss.latest is None or loss.cause is LossCause.RECREATED:
+        return replace(range_, fromOffset=until)
+    # At both ends, whichever was the cause: a log that has aged may have been truncated too.
+    start = min(max(start, loss.earliest), until)
+    return replace(range_, fromOffset=start, untilOffset=max(min(until, loss.latest), start))
 
 
 def measure_lag(start: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:

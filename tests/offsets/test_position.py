@@ -18,11 +18,10 @@ from kafka_direct.offsets.position import (
     Positions,
     Questions,
     Since,
-    parse_position,
-    parse_single,
     questions,
     resolve,
 )
+from kafka_direct.offsets.position_grammar import parse_position, parse_single
 from kafka_direct.offsets.topic_partition import TopicPartition
 
 T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
