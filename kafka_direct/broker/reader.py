@@ -88,12 +88,12 @@ class _Reading:
             before = self.position
             polled = _consume(self.consumer, min(CHUNK, until - before), min(1.0, deadline.left()))
             messages = self._sort_out(polled)
-            if self.position > before:
-                deadline = Deadline(poll_seconds)
-            elif deadline.is_over():
-                self._stalled(poll_seconds)
             if messages:
                 yield messages
+            if self.position > before:
+                deadline = Deadline(poll_seconds)  # anew after the yield: the time in between is the caller's
+            elif deadline.is_over():
+                self._stalled(poll_seconds)
 
     def _assign(self) -> None:
         self.consumer.assign([ClientPartition(self.range.topic, self.range.partition, self.position)])

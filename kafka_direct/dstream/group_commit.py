@@ -59,7 +59,14 @@ class GroupCommits:
             log.warning("the consumer group was not told of finished work, which the offset log has: %s", failure)
         for ends, callback in due:
             if callback is not None:
-                callback(ends, error)
+                _answer(callback, ends, error)
+
+
+def _answer(callback: CommitCallback, ends: Mapping[TopicPartition, int], error: KafkaDirectError | None) -> None:
+    try:
+        callback(ends, error)
+    except Exception:  # the user's code, on a thread of ours that nobody else would hear from
+        log.exception("a callback of commitAsync failed")
 
 
 def _is_reached(ends: Mapping[TopicPartition, int], finished: Mapping[TopicPartition, int]) -> bool:

@@ -39,6 +39,11 @@ def revive_input(sc: SparkContext, jrdd: Any) -> None:
         field.set(rdd, sc._jsc.sc())
 
 
+def is_persisted(jrdd: Any) -> bool:
+    """Whether Spark keeps what it computes of an RDD."""
+    return bool(jrdd.getStorageLevel().isValid())
+
+
 def report_input(ssc: StreamingContext, time_ms: int, input_id: int, records: int, description: str) -> None:
     """Tell Spark what a batch reads: the Streaming page shows it. Spark takes it once for a batch and input."""
     jvm: Any = ssc._sc._jvm

@@ -144,7 +144,11 @@ class Source:
     def rdd(self, time_ms: int) -> KafkaRDD:
         """The RDD that `compute` made: one object per batch, so that a user's cache() holds."""
         with self._lock:
-            return self._rdds[time_ms]
+            rdd = self._rdds[time_ms]
+        # Spark keeps the batches of a stream that is cached or under a window; what is mapped over them must not reach
+        # past what is kept.
+        rdd.is_cached = jvm.is_persisted(rdd._jrdd)
+        return rdd
 
     def _make_rdd(self, batch: Batch, readable: tuple[OffsetRange, ...]) -> KafkaRDD:
         number = len(batch.ranges)
@@ -204,7 +208,7 @@ class Source:
         with self._lock:
             batch = self._by_time.get(outcome.time_ms)
             self._running.pop(outcome.time_ms, None)
-            self._rdds.pop(outcome.time_ms, None)
+            self._forget_rdds(outcome.time_ms - self._remember_ms)
             if batch is None:
                 return
             if outcome.failure is not None:
@@ -229,6 +233,10 @@ class Source:
         if self._held is None:
             self._held = self._history.finished_end()
         self._history.commit(batch.id)
+
+    def _forget_rdds(self, until_ms: int) -> None:
+        # Not as soon as a batch ends: a window that slides by several batches asks for those of ended ones.
+        self._rdds = {time: rdd for time, rdd in self._rdds.items() if time > until_ms or time in self._running}
 
     def release(self, time_ms: int) -> None:
         """Forget that a batch runs at this time, so that the next batch time takes it up again."""

@@ -152,7 +152,7 @@ def createDirectStream(  # noqa: PLR0913, PLR0917  PySpark 2.4's signature, and 
         max_rate=maxRatePerPartition,
         min_rate=minRatePerPartition,
     )
-    streams.add(spec).resolve_start()
+    streams.create(spec)
     return DirectKafkaInputDStream(ssc, anchor, spec)
 
 

@@ -55,13 +55,19 @@ class DirectStreams:
         """The name of a stream that was given none: the same again for the same program."""
         return f"stream-{len(self._sources)}"
 
-    def add(self, spec: StreamSpec) -> Source:
+    def create(self, spec: StreamSpec) -> None:
+        """Add a new stream; one that is refused leaves its name free for the corrected call."""
         if spec.name in self._sources:
             raise ConfigError(
                 f"this StreamingContext has a direct stream {spec.name!r} already; give each stream its own name=."
             )
+        source = Source(spec, self._ssc)
+        source.resolve_start()
+        self._sources[spec.name] = source
+
+    def recover(self, spec: StreamSpec) -> None:
+        """Add a stream that came out of a checkpoint; where it goes on is in its log."""
         self._sources[spec.name] = Source(spec, self._ssc)
-        return self._sources[spec.name]
 
     def __getitem__(self, name: str) -> Source:
         return self._sources[name]
@@ -99,20 +105,24 @@ class DirectStreams:
             source.finish(outcome)
         self._group_thread.submit(self._commit_groups)
 
-    def settle(self, before_ms: float = math.inf) -> None:
+    def settle(self, before_ms: float = math.inf) -> set[int]:
         """Return when every earlier batch that Spark has done with is committed, so no checkpoint forgets one that is
-        not.
-
-        A batch that Spark neither holds nor has reported never became jobs, since planning or a transformation of
-        another stream failed: the next batch time takes it up.
+        not. The result is the batch times that Spark neither holds nor has reported.
         """
         running = {time_ms for time_ms in self._unfinished() if time_ms < before_ms}
-        if not running:
-            return
-        done = running - jvm.pending_times(self._ssc)
-        if done and jvm.await_listeners(self._ssc):
-            for time_ms in done & self._unfinished():
-                self.release(time_ms)
+        done = running - jvm.pending_times(self._ssc) if running else running
+        return done & self._unfinished() if done and jvm.await_listeners(self._ssc) else set()
+
+    def take_back(self, before_ms: int) -> None:
+        """Release earlier batches that never became jobs, since planning or a transformation of another stream failed:
+        the next batch time takes them up.
+
+        Only where the next batch is made. While Spark recovers it makes batches in one thread and checkpoints in
+        another, and the checkpoint may see a batch between its planning and its submission: released then, it would run
+        at two batch times, and count twice in state and windows.
+        """
+        for time_ms in self.settle(before_ms):
+            self.release(time_ms)
 
     def _unfinished(self) -> set[int]:
         return set().union(*(source.running_times() for source in self._sources.values()))
@@ -154,7 +164,7 @@ class Compute:
             jvm.revive_input(rdd.ctx, rdd._jrdd)
             self._is_revived = True
         time_ms = batch_time_ms(time)
-        streams.settle(time_ms)
+        streams.take_back(time_ms)
         try:
             return streams[self.spec.name].compute(time_ms)
         except BaseException:
@@ -198,7 +208,7 @@ def _adopt_recovered(ssc: StreamingContext) -> None:
     """Give a context that came out of a checkpoint the streams that came with it."""
     if jvm.is_recovered(ssc) and not hasattr(ssc, "_kafka_direct"):
         for spec in _recovered.values():
-            streams_of(ssc).add(spec)
+            streams_of(ssc).recover(spec)
     _recovered.clear()
 
 
