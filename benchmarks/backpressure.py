@@ -113,12 +113,10 @@ def draw(path, rows, speeds, batches_each, interval):
     upper.bar(batches, [row.records for row in rows], color="#4c78a8", width=0.9)
     for phase, speed in enumerate(speeds):
         ends = (phase * batches_each - 0.5, (phase + 1) * batches_each - 0.5)
-        label = "what the output can take" if phase == 0 else None
-        upper.plot(ends, [speed * interval] * 2, color="#e45756", label=label)
-        upper.annotate(f"output at {speed:,}/s", (ends[0] + 0.4, speed * interval), va="bottom", fontsize=8)
+        upper.plot(ends, [speed * interval] * 2, color="#e45756")
+        upper.annotate(f"the output takes {speed:,}/s", (ends[1], speed * interval), va="bottom", ha="right", fontsize=8)
     upper.set_ylabel("records a batch")
     upper.set_title("Backpressure on a live stream: the output is slowed, then fast again", loc="left")
-    upper.legend(frameon=False, loc="lower right")
     lower.bar(batches, [row.processing_ms / 1000 for row in rows], color="#54a24b", width=0.9, label="processing")
     lower.plot(batches, [row.scheduling_ms / 1000 for row in rows], color="#b279a2", label="waiting in the queue")
     lower.axhline(interval, color="#e45756", linestyle="--", linewidth=1, label="batch interval")

@@ -1,7 +1,7 @@
 """What the runs of a killed job left behind, and whether it is what the rules of design.md, section 4, promise.
 
-It trusts no code of kafka_direct: the log's files are read as JSON, and everything that the job put out is counted again
-from the log's ranges and the records that were produced.
+It trusts no code of kafka_direct: the log's files are read as JSON, and all that the job put out is counted again from
+the log's ranges and the records that were produced.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ class Evidence:
             assert record["times"][: len(known_times)] == known_times, f"batch {batch_id} has lost a time"
             self.times[batch_id] = record["times"]
         self.committed |= {int(path.name) for path in log.glob("commits/[0-9]*")}
+        self.committed |= set(range(min((int(path.name) for path in log.glob("offsets/[0-9]*")), default=0)))  # pruned
         for path in (self.folder / "runs").glob("[0-9]*"):
             self.zero = max(self.zero or 0, json.loads(path.read_text())["zero"])
 
@@ -96,7 +97,8 @@ class Evidence:
     def check_times(self):
         """A context runs each batch at one time of its own, and no batch time is left out."""
         by_time = self.by_time()
-        assert len(set(by_time.values())) == len(by_time), "a batch has two times in one context"
+        twice = {id_: self.times[id_] for id_, number in Counter(by_time.values()).items() if number > 1}
+        assert not twice, f"batches have two times in one context, which began at {self.zero}: {twice}"
         gaps = [(a, b) for a, b in pairwise(by_time) if b - a != self.batch_ms]
         assert not gaps, f"no batch between {gaps}"
 
@@ -129,6 +131,13 @@ class Evidence:
         delivered = Counter(row[4] for path in batches.values() for row in json.loads(path.read_text())["rows"])
         wanted = {id_ for _, id_ in self.produced.values()}
         return len(wanted - delivered.keys()), sum(delivered.values()) - len(delivered)
+
+    def uncommitted(self):
+        return sorted(self.ranges.keys() - self.committed)
+
+    def end(self):
+        """Where the last batch ends: there the group stands when all is finished."""
+        return {partition: until for partition, (_, until) in self.ranges[max(self.ranges)].items()}
 
     def files(self, kind):
         return sorted((self.folder / kind).glob("[0-9]*"))

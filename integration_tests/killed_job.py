@@ -2,7 +2,7 @@
 
 It ends itself with SIGKILL at a named moment of its run: functions of kafka_direct are wrapped here, nothing in the
 library knows of it. Run it as `python -c "import killed_job; killed_job.main()"`: its functions then pickle by name, so
-a context that comes out of a checkpoint sees the settings of its own run, which stand in the environment, also for workers.
+a context out of a checkpoint sees the settings of its own run. They stand in the environment, for workers too.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from kafka_direct.offsets import OffsetLog, TopicPartition
 from kafka_direct.offsets.files import LogFiles
 
 NAME = "records"
-WINDOW = 6  # batches
-SLIDE = 2  # batches, of the other window
+WINDOW = 4  # batches
+SLIDE = 4  # batches, of the other window
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,15 +99,15 @@ def write_slide(time, rdd):
 
 
 def stateful(stream):
-    """State, a window with an inverse function and a plain one that slides by more than a batch."""
+    """State, a window with an inverse function, and a plain one that slides by more than a batch."""
     seconds = RUN.batch_ms / 1000
     stream.foreachRDD(write_records)
-    ones = stream.map(one_per_key)
-    counts = ones.updateStateByKey(new_total, numPartitions=2)
+    ones = stream.map(one_per_key).reduceByKey(add, 1).cache()  # one partition: what is counted on are tasks
+    counts = ones.updateStateByKey(new_total, numPartitions=1)
     counts.checkpoint(4 * seconds)
     counts.foreachRDD(write_counts)
-    ones.reduceByKeyAndWindow(add, sub, WINDOW * seconds, seconds, numPartitions=2).foreachRDD(write_window)
-    ones.window(WINDOW * seconds, SLIDE * seconds).reduceByKey(add, 2).foreachRDD(write_slide)
+    ones.reduceByKeyAndWindow(add, sub, WINDOW * seconds, seconds, numPartitions=1).foreachRDD(write_window)
+    ones.window(WINDOW * seconds, SLIDE * seconds).reduceByKey(add, 1).foreachRDD(write_slide)
 
 
 def plain(stream):
@@ -121,14 +121,14 @@ def two_outputs(stream):
 
 def mapped(stream):
     """Other code, pickled into the checkpoint itself, and another output beside the records."""
-    stream.map(lambda row: (row[3], row[4])).groupByKey(2).foreachRDD(lambda rdd: rdd.count())
+    stream.map(lambda row: (row[3], row[4])).groupByKey(1).foreachRDD(lambda rdd: rdd.count())
     stream.foreachRDD(lambda time, rdd: write_records(time, rdd) or reached("after the outputs"))
 
 
 def counted(stream):
     """Two outputs and state: the failing one comes first."""
     stream.foreachRDD(write_records)
-    stream.map(one_per_key).updateStateByKey(new_total, numPartitions=2).foreachRDD(write_counts)
+    stream.map(one_per_key).updateStateByKey(new_total, numPartitions=1).foreachRDD(write_counts)
 
 
 SHAPES = {f.__name__: f for f in (stateful, plain, two_outputs, mapped, counted)}
@@ -136,8 +136,8 @@ SHAPES = {f.__name__: f for f in (stateful, plain, two_outputs, mapped, counted)
 
 def build():
     conf = SparkConf().setMaster("local[2]").setAppName(f"killed job, {RUN.shape}")
-    conf.set("spark.ui.enabled", "false").set("spark.ui.showConsoleProgress", "false").set("spark.log.level", "ERROR")
-    conf.set("spark.default.parallelism", "2").set("spark.streaming.kafka.maxRatePerPartition", "200")
+    conf.set("spark.ui.enabled", "false").set("spark.ui.showConsoleProgress", "false").set("spark.log.level", "WARN")
+    conf.set("spark.default.parallelism", "1").set("spark.streaming.kafka.maxRatePerPartition", "200")
     ssc = StreamingContext(SparkContext(conf=conf), RUN.batch_ms / 1000)
     ssc.checkpoint(RUN.checkpoint)
     params = {"bootstrap.servers": RUN.bootstrap, "auto.offset.reset": "earliest", "group.id": Path(RUN.folder).name}
@@ -169,7 +169,7 @@ def write(kind, key, content):
 
 
 def note_run(source, _):
-    """Before its first batch a run tells where its context's time begins."""
+    """With its first batch a run tells where its context's time begins."""
     if not list(Path(RUN.folder, "runs").glob(f"{RUN.number}.*")):
         spark = source._ssc._jssc.ssc()
         zero = spark.graph().zeroTime().milliseconds()
@@ -228,19 +228,18 @@ def install():
     wrap(OffsetLog, "commit", before="between output and commit", after="after the commit")
     wrap(OffsetLog, "commit", then=lambda log, batch_id: is_finished(log, batch_id) and finished.set())
     wrap(Compute, "__getstate__", before="before a checkpoint", after="in pickling a checkpoint")
-    wrap(Source, "compute", first=note_run)
+    wrap(Source, "compute", then=note_run)
     wrap(Source, "finish", then=note_failure)
     if RUN.moment == "in a checkpoint write":
         threading.Thread(target=watch_checkpoint, daemon=True).start()
     return finished
 
 
-def wrap(owner, name, *, before="", after="", first=lambda *_: None, then=lambda *_: None):
+def wrap(owner, name, *, before="", after="", then=lambda *_: None):
     original = getattr(owner, name)
 
     @functools.wraps(original)
     def wrapped(*args):
-        first(*args)
         reached(before)
         result = original(*args)
         reached(after)

@@ -1,4 +1,4 @@
-"""Rule 4: loss is never silent. Each cause on the real broker: an error by default, reported and passed over on demand."""
+"""Rule 4: loss is never silent. Each cause on the real broker: an error by default, reported and passed on demand."""
 
 import logging
 

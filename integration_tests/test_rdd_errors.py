@@ -9,10 +9,14 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import PythonException
 
 from kafka_direct import KafkaDirectError, OffsetRange, createRDD
 from kafka_direct.errors import ArgumentTypeError, BrokerUnavailable, ConfigError, OffsetsLost
-from kafka_direct.testing import LocalKafka, create_topic, produce
+from kafka_direct.testing import LocalKafka, create_topic, delete_topic, produce
+
+# What a failed job raises; the second one in a process that has had a SparkSession.
+JobFailed = (Py4JJavaError, PythonException)
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +149,7 @@ def test_record_that_cannot_be_decoded(sc, params, kafka_topic, kafka_produce):
     kafka_produce(topic, [b"ok", b"\xff\xfe"])
     rdd = createRDD(sc, params, [OffsetRange(topic, 0, 0, 2)])
 
-    with pytest.raises(Py4JJavaError, match="UnicodeDecodeError: 'utf-8' codec can't decode byte 0xff"):
+    with pytest.raises(JobFailed, match="UnicodeDecodeError: 'utf-8' codec can't decode byte 0xff"):
         rdd.collect()
 
     assert rdd.count() == 2
@@ -158,7 +162,7 @@ def test_records_deleted_before_they_are_read(sc, kafka, params, ten, before):
     delete_records(kafka, ten, before)
 
     with pytest.raises(
-        Py4JJavaError, match=rf"OffsetsLost: .*{ten}-0 aged out: wanted offset 2, available offsets {before} to 10"
+        JobFailed, match=rf"OffsetsLost: .*{ten}-0 aged out: wanted offset 2, available offsets {before} to 10"
     ):
         rdd.collect()
 
@@ -176,23 +180,22 @@ def test_records_deleted_while_they_are_read(sc, params, kafka_topic, kafka_prod
         from confluent_kafka.admin import AdminClient
 
         next(records)
-        (future,) = AdminClient(params).delete_records([TopicPartition(topic, 0, 39_999)]).values()
+        admin = AdminClient(params)  # held until the answer
+        (future,) = admin.delete_records([TopicPartition(topic, 0, 39_999)]).values()
         future.result(30)
         yield sum(1 for _ in records)
 
-    with pytest.raises(
-        Py4JJavaError, match=rf"OffsetsLost: .*{topic}-0 aged out: wanted offset \d+, .* 39999 to 40000"
-    ):
+    with pytest.raises(JobFailed, match=rf"OffsetsLost: .*{topic}-0 aged out: wanted offset \d+, .* 39999 to 40000"):
         rdd.mapPartitions(delete_in_the_middle).collect()
 
 
 def test_topic_deleted_before_it_is_read(sc, params, ten):
     """A topic that vanishes between planning and reading is a loss too."""
     rdd = createRDD(sc, params, [OffsetRange(ten, 0, 0, 10)])
-    AdminClient(params).delete_topics([ten])[ten].result(30)
+    delete_topic(params["bootstrap.servers"], ten)
 
     with pytest.raises(
-        Py4JJavaError, match=f"OffsetsLost: .*{ten}-0 partition deleted: wanted offset 0, available nothing"
+        JobFailed, match=f"OffsetsLost: .*{ten}-0 partition deleted: wanted offset 0, available nothing"
     ):
         rdd.collect()
 
@@ -207,7 +210,7 @@ def test_broker_that_dies(sc):
         kafka.kill(1)
 
         with pytest.raises(
-            Py4JJavaError, match=rf"BrokerUnavailable: no record of .*{topic}-0.* Kafka at {servers} for 3 s"
+            JobFailed, match=rf"BrokerUnavailable: no record of .*{topic}-0.* Kafka at {servers} for 3 s"
         ):
             rdd.collect()
 

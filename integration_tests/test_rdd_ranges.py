@@ -187,6 +187,7 @@ def test_aborted_range_between_visible_ones(sc, kafka, kafka_topic, kafka_produc
     producer.begin_transaction()
     for number in range(2000):
         producer.produce(topic, str(number))
+    assert producer.flush(30) == 0
     producer.abort_transaction(30)
     end = kafka_produce(topic, ["after"])[0].offset + 1
     params = {"bootstrap.servers": kafka.bootstrap_servers, "isolation.level": "read_committed"}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
-from kafka_direct.errors import BrokerUnavailable
+from kafka_direct.errors import BrokerUnavailable, KafkaDirectError
 from kafka_direct.offsets import Loss, LossCause, offsets_lost
 
 from .deadline import Deadline
@@ -41,6 +41,13 @@ _REMEDY = (
 _GONE = (
     KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001  librdkafka's own codes are underscored by name
     KafkaError.OFFSET_OUT_OF_RANGE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+)
+
+# What the client says of a partition that the brokers, asked, do not have.
+_NO_PARTITION = (
+    KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
+    KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
     KafkaError.UNKNOWN_TOPIC_OR_PART,
 )
 
@@ -123,8 +130,12 @@ class _Reading:
 
     def _stalled(self, seconds: float) -> None:
         """Nothing came for too long: the log may be shorter than it was, else the broker is away."""
-        _, latest = self._watermarks()
-        if latest is None or latest >= self.range.untilOffset:
+        try:
+            _, latest = self._watermarks()
+            is_lost = latest is None or latest < self.range.untilOffset
+        except KafkaDirectError:
+            is_lost = False  # nobody knows
+        if not is_lost:
             raise BrokerUnavailable(
                 f"no record of {self.range} came from Kafka at {self.servers} for {seconds:g} s, standing at offset "
                 f"{self.position}; check the brokers, or raise spark.streaming.kafka.consumer.poll.ms.",
@@ -153,12 +164,16 @@ class _Reading:
         self._assign()
 
     def _watermarks(self) -> tuple[int | None, int | None]:
+        """The first offset and the end of the partition as they are now; None if Kafka says that there is none."""
         try:
             earliest, latest = self.consumer.get_watermark_offsets(
                 ClientPartition(self.range.topic, self.range.partition), timeout=5
             )
-        except KafkaException:
-            return None, None
+        except KafkaException as failure:
+            error = failure.args[0]
+            if error.code() in _NO_PARTITION:
+                return None, None
+            raise translate(error, f"looking for {self.range}", self.servers) from failure
         return earliest, latest
 
 
@@ -173,7 +188,9 @@ def _consume(consumer: Consumer, count: int, seconds: float) -> list[Message]:
     collecting = gc.isenabled()
     gc.disable()
     try:
-        return consumer.consume(count, seconds)
+        # Asked for all at once, it would wait out its time wherever the range has a gap, as after each transaction.
+        first = consumer.consume(1, seconds)
+        return first + consumer.consume(count - 1, 0) if first and count > 1 else first
     finally:
         if collecting:
             gc.enable()

@@ -107,6 +107,24 @@ def rerun_on_start(ssc: StreamingContext, times_ms: Iterable[int]) -> None:
     _field(checkpoint, "org.apache.spark.streaming.Checkpoint", "pendingTimes", ssc._sc).set(checkpoint, array)
 
 
+def keep_newest_checkpoint(ssc: StreamingContext) -> None:
+    """Have a recovered context write its checkpoints under the newest name that is there, while it runs old batches.
+
+    Spark names a checkpoint file by the newest batch time it has seen, because one that is written late, for an old
+    batch, knows most. A recovered context has seen none yet: the checkpoints of the batches that it runs again stand
+    behind the one that it came from, and are deleted as the eleventh, while the RDD files that one needs are cleaned
+    up. Killed then, the job never starts again ("Checkpoint directory does not exist").
+    """
+    jvm: Any = ssc._sc._jvm
+    files = jvm.org.apache.spark.streaming.Checkpoint.getCheckpointFiles(
+        checkpoint_directory(ssc), jvm.scala.Option.empty()
+    )
+    newest = int(files.last().getName().removeprefix("checkpoint-").removesuffix(".bk"))
+    writer = _call_private(scheduler(ssc).jobGenerator(), "checkpointWriter", ssc._sc)
+    name = "org$apache$spark$streaming$CheckpointWriter$$latestCheckpointTime_$eq"
+    getattr(writer, name)(jvm.org.apache.spark.streaming.Time(newest))
+
+
 def await_listeners(ssc: StreamingContext) -> bool:
     """Return when every event posted so far has reached its listeners; False if that took longer than `BUS_MS`."""
     try:
@@ -121,7 +139,9 @@ def await_listeners(ssc: StreamingContext) -> bool:
 def finish_batches(ssc: StreamingContext) -> None:
     """The first half of Spark's graceful stop: no new batches, and those there are run to their end.
 
-    Spark's own stop then removes its listeners without asking whether they have heard of the last batch.
+    Spark's own stop then removes its listeners without asking whether they have heard of the last batch. The generator
+    waits for what is queued no longer than `spark.streaming.gracefulStopTimeout`, by default ten batch intervals; what
+    is queued after that is run all the same, and is the caller's to wait for.
     """
     tracker = scheduler(ssc).receiverTracker()
     if tracker is not None:
@@ -134,3 +154,9 @@ def _field(instance: Any, class_name: str, name: str, sc: SparkContext) -> Any:
     field = sc._jvm.java.lang.Class.forName(class_name, True, loader).getDeclaredField(name)
     field.setAccessible(True)
     return field
+
+
+def _call_private(instance: Any, name: str, sc: SparkContext) -> Any:
+    method = instance.getClass().getDeclaredMethod(name, sc._gateway.new_array(sc._jvm.java.lang.Class, 0))
+    method.setAccessible(True)
+    return method.invoke(instance, sc._gateway.new_array(sc._jvm.java.lang.Object, 0))

@@ -144,8 +144,11 @@ class Source:
     def rdd(self, time_ms: int) -> KafkaRDD:
         """The RDD that `compute` made: one object per batch, so that a user's cache() holds."""
         with self._lock:
-            rdd = self._rdds[time_ms]
-        # Spark keeps the batches of a stream that is cached or under a window; what is mapped over them must not reach
+            rdd, batch = self._rdds.get(time_ms), self._by_time[time_ms]
+        if rdd is None:
+            # The batch has ended, and a window that slides by several batches asks for it only now.
+            rdd = self._make_rdd(batch, self._planner.readable(batch))
+        # Spark keeps the batches of a stream that is cached or under a window; what is mapped over one must not reach
         # past what is kept.
         rdd.is_cached = jvm.is_persisted(rdd._jrdd)
         return rdd
@@ -208,7 +211,7 @@ class Source:
         with self._lock:
             batch = self._by_time.get(outcome.time_ms)
             self._running.pop(outcome.time_ms, None)
-            self._forget_rdds(outcome.time_ms - self._remember_ms)
+            self._rdds.pop(outcome.time_ms, None)
             if batch is None:
                 return
             if outcome.failure is not None:
@@ -233,10 +236,6 @@ class Source:
         if self._held is None:
             self._held = self._history.finished_end()
         self._history.commit(batch.id)
-
-    def _forget_rdds(self, until_ms: int) -> None:
-        # Not as soon as a batch ends: a window that slides by several batches asks for those of ended ones.
-        self._rdds = {time: rdd for time, rdd in self._rdds.items() if time > until_ms or time in self._running}
 
     def release(self, time_ms: int) -> None:
         """Forget that a batch runs at this time, so that the next batch time takes it up again."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 import functools
 import logging
 import math
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
     from .spec import StreamSpec
 
 log = logging.getLogger("kafka_direct")
+
+# How long a graceful stop waits for the batches that are queued; as long as Spark's own.
+LAST_BATCHES_SECONDS = 3600
 
 # Streams that came out of a checkpoint and wait for their context, which Spark builds after them.
 _recovered: dict[str, StreamSpec] = {}
@@ -83,6 +87,7 @@ class DirectStreams:
         if jvm.is_recovered(self._ssc):
             times = {time_ms for source in self._sources.values() for time_ms in source.unfinished_times()}
             jvm.rerun_on_start(self._ssc, times)
+            jvm.keep_newest_checkpoint(self._ssc)
         self._started = True
         self._ssc.addStreamingListener(_BatchEnd(self))
 
@@ -92,6 +97,10 @@ class DirectStreams:
             return
         if gracefully:
             jvm.finish_batches(self._ssc)
+            deadline = time.monotonic() + LAST_BATCHES_SECONDS
+            # A failed batch stays pending for ever, but its end has been reported.
+            while self._unfinished() & jvm.pending_times(self._ssc) and time.monotonic() < deadline:
+                time.sleep(0.05)
         jvm.await_listeners(self._ssc)
 
     def close(self) -> None:
@@ -103,7 +112,8 @@ class DirectStreams:
         """Take in the end of a batch, for every stream that had a part in it."""
         for source in self._sources.values():
             source.finish(outcome)
-        self._group_thread.submit(self._commit_groups)
+        if self._started:  # news that come after the stop are the log's alone; the next start tells the group
+            self._group_thread.submit(self._commit_groups)
 
     def settle(self, before_ms: float = math.inf) -> set[int]:
         """Return when every earlier batch that Spark has done with is committed, so no checkpoint forgets one that is
