@@ -114,7 +114,8 @@ def draw(path, rows, speeds, batches_each, interval):
     for phase, speed in enumerate(speeds):
         ends = (phase * batches_each - 0.5, (phase + 1) * batches_each - 0.5)
         upper.plot(ends, [speed * interval] * 2, color="#e45756")
-        upper.annotate(f"the output takes {speed:,}/s", (ends[1], speed * interval), va="bottom", ha="right", fontsize=8)
+        where = (ends[1], speed * interval)
+        upper.annotate(f"the output takes {speed:,}/s", where, va="bottom", ha="right", fontsize=8)
     upper.set_ylabel("records a batch")
     upper.set_title("Backpressure on a live stream: the output is slowed, then fast again", loc="left")
     lower.bar(batches, [row.processing_ms / 1000 for row in rows], color="#54a24b", width=0.9, label="processing")

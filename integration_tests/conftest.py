@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 import time
+from typing import ClassVar
 from weakref import WeakValueDictionary
 
 import pytest
@@ -51,7 +52,7 @@ def spark():
 class Collected:
     """What a stream's output saw, shared between Spark's threads and the test's; in a checkpoint it is a reference."""
 
-    _alive = WeakValueDictionary()
+    _alive: ClassVar = WeakValueDictionary()
 
     def __init__(self):
         self._alive[id(self)] = self
