@@ -67,6 +67,10 @@ class Collected:
             self.items.append(item)
             self._changed.notify_all()
 
+    def extend(self, items):
+        for item in items:
+            self.add(item)
+
     def wait(self, condition, timeout=60):
         """Return the items as soon as `condition(items)` holds."""
         deadline = time.monotonic() + timeout

@@ -33,18 +33,17 @@ class Evidence:
     def take_in(self):
         """Copy the log, which is pruned, and hold it against all that it said before."""
         log = self.folder / "checkpoint/kafka_direct" / NAME
-        for path in log.glob("offsets/[0-9]*"):
-            record = json.loads(path.read_text())
+        for path in (*self.files("pruned"), *log.glob("offsets/[0-9]*")):
+            batch_id, record = int(path.name.split(".")[0]), read(path)
             ends = offsets_of(record["until"])
             ranges = {p: (start, ends[p]) for p, start in offsets_of(record["from"]).items()}
-            batch_id, known_times = int(path.name), self.times.get(int(path.name), [])
             assert self.ranges.setdefault(batch_id, ranges) == ranges, f"batch {batch_id} has changed its ranges"
+            known_times = self.times.get(batch_id, [])
             assert record["times"][: len(known_times)] == known_times, f"batch {batch_id} has lost a time"
             self.times[batch_id] = record["times"]
         self.committed |= {int(path.name) for path in log.glob("commits/[0-9]*")}
-        self.committed |= set(range(min((int(path.name) for path in log.glob("offsets/[0-9]*")), default=0)))  # pruned
-        for path in (self.folder / "runs").glob("[0-9]*"):
-            self.zero = max(self.zero or 0, json.loads(path.read_text())["zero"])
+        self.committed |= {int(path.name.split(".")[0]) for path in self.files("pruned")}
+        self.zero = max((read(path)["zero"] for path in self.files("runs")), default=None)
 
     def check(self, *, failures=()):
         """Check everything that must hold after each run."""
@@ -54,7 +53,7 @@ class Evidence:
         self.check_times()
         for kind in ("counts", "window", "slide"):
             self.check_recount(kind)
-        failed = {read(path) for path in (self.folder / "failures").glob("[0-9]*")}
+        failed = {read(path) for path in self.files("failures")}
         assert all(any(wanted in text for wanted in failures) for text in failed), failed
 
     def check_ranges(self):
@@ -71,7 +70,7 @@ class Evidence:
         """Every output of a batch has the records of its ranges, in order; a committed batch has its output."""
         written = set()
         for path in self.files("records"):
-            batch_id, output = int(path.name.split(".")[0]), json.loads(path.read_text())
+            batch_id, output = int(path.name.split(".")[0]), read(path)
             assert batch_id in self.ranges, f"batch {batch_id} ran, and the log does not have it"
             assert output["time"] in self.times[batch_id], f"batch {batch_id} ran at a time that the log does not have"
             assert {(t, p): (start, until) for t, p, start, until in output["ranges"]} == self.ranges[batch_id], (
@@ -111,7 +110,7 @@ class Evidence:
                 continue  # of an earlier context, which had a state of its own
             begin = 0 if kind == "counts" else time - WINDOW * self.batch_ms
             expected = sum((count for t, count in by_time.items() if begin < t <= time), Counter())
-            put_out = {key: number for key, number in json.loads(path.read_text()).items() if number != 0}
+            put_out = {key: number for key, number in read(path).items() if number != 0}
             assert put_out == expected, f"{kind} at {time} in {path.name}: {put_out}, recounted {expected}"
             assert kind != "slide" or (time - self.zero) % (SLIDE * self.batch_ms) == 0
 
@@ -128,7 +127,7 @@ class Evidence:
     def lost_and_duplicated(self):
         """Record by record, over the idempotent output: one file for each batch id, whatever was written how often."""
         batches = {int(path.name.split(".")[0]): path for path in self.files("records")}
-        delivered = Counter(row[4] for path in batches.values() for row in json.loads(path.read_text())["rows"])
+        delivered = Counter(row[4] for path in batches.values() for row in read(path)["rows"])
         wanted = {id_ for _, id_ in self.produced.values()}
         return len(wanted - delivered.keys()), sum(delivered.values()) - len(delivered)
 

@@ -12,6 +12,7 @@ import itertools
 import json
 import os
 import signal
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -147,6 +148,7 @@ def build():
 
 
 def main():
+    threading.Thread(target=end_with_the_test, daemon=True).start()
     finished = install()
     ssc = StreamingContext.getOrCreate(RUN.checkpoint, build)
     ssc.start()
@@ -178,6 +180,12 @@ def note_run(source, _):
         )
 
 
+def keep_plan(files, name):
+    """What is pruned within one run is evidence too."""
+    if files.folder.endswith("/offsets"):
+        write("pruned", name, json.loads(files.read(name)))
+
+
 def note_failure(_, outcome):
     if outcome.failure is not None:
         write("failures", outcome.time_ms, outcome.failure)
@@ -203,6 +211,12 @@ def reached(moment):
                 kill_session(os.getsid(0))
 
 
+def end_with_the_test():
+    """Leave nothing running when the test is killed itself: its end of this pipe closes then."""
+    sys.stdin.read()
+    kill_session(os.getsid(0))
+
+
 def kill_session(session):
     """End all processes of a session; Spark's Python workers have a process group of their own in it."""
     groups = set()
@@ -222,28 +236,32 @@ def kill_session(session):
 def install():
     """Put the moments in their places; the event returned is set when the run has done what it was told to do."""
     finished = threading.Event()
-    wrap(OffsetLog, "plan", before="in planning", after="after the log")
-    wrap(LogFiles, "_hidden_local", after="in a log write")
-    wrap(LogFiles, "delete", after="in pruning")
-    wrap(OffsetLog, "commit", before="between output and commit", after="after the commit")
-    wrap(OffsetLog, "commit", then=lambda log, batch_id: is_finished(log, batch_id) and finished.set())
-    wrap(Compute, "__getstate__", before="before a checkpoint", after="in pickling a checkpoint")
-    wrap(Source, "compute", then=note_run)
-    wrap(Source, "finish", then=note_failure)
+    wrap(OffsetLog, "plan", at("in planning"), at("after the log"))
+    wrap(LogFiles, "_hidden_local", after=at("in a log write"))
+    wrap(LogFiles, "delete", keep_plan, at("in pruning"))
+    wrap(OffsetLog, "commit", at("between output and commit"), at("after the commit"))
+    wrap(OffsetLog, "commit", after=lambda log, batch_id: is_finished(log, batch_id) and finished.set())
+    wrap(Compute, "__getstate__", at("before a checkpoint"), at("in pickling a checkpoint"))
+    wrap(Source, "compute", after=note_run)
+    wrap(Source, "finish", after=note_failure)
     if RUN.moment == "in a checkpoint write":
         threading.Thread(target=watch_checkpoint, daemon=True).start()
     return finished
 
 
-def wrap(owner, name, *, before="", after="", then=lambda *_: None):
+def at(moment):
+    return lambda *_: reached(moment)
+
+
+def wrap(owner, name, before=lambda *_: None, after=lambda *_: None):
+    """Have functions called before and after a method, with its arguments."""
     original = getattr(owner, name)
 
     @functools.wraps(original)
-    def wrapped(*args):
-        reached(before)
-        result = original(*args)
-        reached(after)
-        then(*args)
+    def wrapped(*args, **named):
+        before(*args)
+        result = original(*args, **named)
+        after(*args)
         return result
 
     setattr(owner, name, wrapped)

@@ -80,6 +80,7 @@ class Chain:
             process = subprocess.Popen(
                 [sys.executable, "-c", "import killed_job; killed_job.main()"],
                 env=environment(run),
+                stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
@@ -90,7 +91,7 @@ class Chain:
             code = None
         finally:
             kill_session(process.pid)
-            process.wait()
+            process.communicate()
         assert code in (0, None, -9), f"run {run.number} ended by itself:\n{log.read_text()[-4000:]}"
         return code
 
@@ -202,7 +203,7 @@ def moments_of(chain, kills):
     return hit + Counter({"at a random time": kills - hit.total()})
 
 
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(3600)
 def test_a_chain_of_kills_repeats_and_loses_nothing(chain, kafka_topic, tell):
     """Whenever a driver is killed, the next one runs the same ranges, counts each record once, and goes on."""
     chance = random.Random(SEED)
@@ -230,7 +231,7 @@ def report(chain, kills, tell):
     assert chain.group() == evidence.end()
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_the_log_alone_is_enough(chain, kafka_topic, tell):
     """Without Spark's checkpoint and with other code a job goes on where the log stands; each fourth run keeps both."""
     chance = random.Random(SEED)

@@ -22,10 +22,11 @@ MINUTE_MS = 60_000
 
 @pytest.fixture(scope="module")
 def sc():
-    """One SparkContext for the file: no test here needs settings of its own."""
+    """One SparkContext for the file."""
     from pyspark import SparkConf, SparkContext
 
     conf = SparkConf().setMaster("local[2]").set("spark.ui.enabled", "false").set("spark.log.level", "OFF")
+    conf.set("spark.streaming.kafka.consumer.poll.ms", "20000")  # for what a test leaves behind in a deleted topic
     with SparkContext(conf=conf.setAppName("test_stream_start")) as context:
         yield context
 

@@ -63,13 +63,10 @@ class OffsetLog:
         """Write down a new batch, for ever.
 
         Raises:
-            Fenced: the batch id is taken with other ranges: another driver runs on this log.
+            Fenced: the batch id is taken: another driver runs on this log, be its ranges the same or not.
         """
         name = str(batch.id)
-        if self._plans.create(name, encode_batch(batch)):
-            return
-        theirs = self._load(self._plans, batch.id, decode_batch, lambda b: b.id)
-        if theirs != batch:
+        if not self._plans.create(name, encode_batch(batch)):
             raise Fenced(
                 f"batch {batch.id} stands in {self._plans.path(name)} already, planned by another driver; this one "
                 "must stop: run one driver per checkpoint directory.",

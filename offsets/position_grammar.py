@@ -109,8 +109,8 @@ def _timestamp_ms(value: str, text: str) -> int:
 def _load_json(text: str) -> dict[str, Any]:
     try:
         return json.loads(text, object_pairs_hook=_unique_keys)  # type: ignore[no-any-return]  # starts with a brace
-    except ValueError as error:
-        raise ConfigError(f"{text!r} is not JSON ({error}); give {GRAMMAR}.") from None
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{text[:100]!r} cannot be read as JSON ({error}); give {GRAMMAR}.") from None
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ Below here everything is confluent_kafka's; above it nothing is. Errors leave as
 
 from .cluster import Cluster
 from .group import ConsumerGroup
-from .reader import read_range
+from .reader import check_reader, read_range
 from .start import resolve_positions
 
-__all__ = ["Cluster", "ConsumerGroup", "read_range", "resolve_positions"]
+__all__ = ["Cluster", "ConsumerGroup", "check_reader", "read_range", "resolve_positions"]

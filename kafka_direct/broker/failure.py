@@ -70,7 +70,7 @@ def build_client(kind: Callable[..., T], config: Mapping[str, Any], **extra: Any
 def translate(error: KafkaError, asking: str, servers: str, reason: str = "") -> KafkaDirectError:
     """This package's error for a broker's answer to `asking`; `reason` is a connection's last complaint."""
     why = f" ({reason})" if reason else ""
-    if is_passing(error):
+    if is_passing(error) and error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
         return BrokerUnavailable(
             f"no answer from Kafka at {servers} while {asking}: {error.str()}{why}; check bootstrap.servers, the "
             "network and the security settings.",

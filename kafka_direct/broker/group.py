@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from kafka_direct.offsets import TopicPartition
@@ -61,7 +61,9 @@ class ConsumerGroup:
                 return question(self._consumer)
             except KafkaException as failure:
                 error = failure.args[0]
-                if not is_passing(error) or deadline.is_over():
+                # A partition that is not there will not come: what is committed may be of a topic that is gone.
+                is_gone = error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+                if is_gone or not is_passing(error) or deadline.is_over():
                     doing = f"{asking} of group {self._params.group_id}"
                     raise translate(error, doing, self._servers) from failure
                 # Serves the client's events, and gives an election a moment.

@@ -77,6 +77,11 @@ def read_range(
         yield from _Reading(consumer, params, range_, skip_lost=skip_lost).chunks(poll_seconds)
 
 
+def check_reader(params: ClientParams) -> None:
+    """Refuse parameters that a worker's consumer would not take, before a worker has to."""
+    build_client(Consumer, params.for_executor()).close()
+
+
 class _Reading:
     """One range being read by one consumer; `position` is the next offset to see."""
 

@@ -82,6 +82,29 @@ def remember_ms(ssc: StreamingContext, input_id: int) -> int:
     raise LookupError(f"input stream {input_id} is not in the graph")
 
 
+def checkpoint_time_ms(ssc: StreamingContext) -> int:
+    """The batch time of the checkpoint that a recovered context came out of."""
+    return int(ssc._jssc.ssc().initialCheckpoint().checkpointTime().milliseconds())
+
+
+def output_slides(ssc: StreamingContext, input_id: int) -> tuple[int, set[int]]:
+    """When the outputs that read an input run: at the zero time plus multiples of these intervals (ms).
+
+    A window that slides by several batches gives its outputs nothing to do in between. Spark then asks the input for
+    those batches only when the window is due.
+    """
+    graph = ssc._jssc.ssc().graph()
+    slides = {o.slideDuration().milliseconds() for o in graph.getOutputStreams() if _reads(o, input_id)}
+    return graph.zeroTime().milliseconds(), slides
+
+
+def _reads(stream: Any, input_id: int) -> bool:
+    if stream.getClass().getSimpleName() == "ConstantInputDStream":
+        return bool(stream.id() == input_id)
+    parents = stream.dependencies()
+    return any(_reads(parents.apply(i), input_id) for i in range(parents.size()))
+
+
 def pending_times(ssc: StreamingContext) -> set[int]:
     """The batch times (ms) whose jobs Spark still has to run or is running."""
     times = scheduler(ssc).getPendingTimes().mkString(",")  # "1000 ms,2000 ms": one call, however many

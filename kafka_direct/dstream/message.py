@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kafka_direct.errors import ArgumentTypeError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -45,6 +47,16 @@ class Elements:
     key_decoder: Decoder | None = utf8_decoder
     value_decoder: Decoder | None = utf8_decoder
     message_handler: Callable[[KafkaMessage], Any] | None = None
+
+    def __post_init__(self) -> None:
+        functions = {
+            "keyDecoder": self.key_decoder,
+            "valueDecoder": self.value_decoder,
+            "messageHandler": self.message_handler,
+        }
+        for name, function in functions.items():
+            if function is not None and not callable(function):
+                raise ArgumentTypeError(f"{name} must be a function, or None; it is {function!r}.")
 
     def of(self, messages: list[Any]) -> Iterable[Any]:
         """The elements of a chunk of fetched messages, in order."""

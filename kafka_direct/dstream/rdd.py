@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pyspark import SparkContext
 from pyspark.core.rdd import PipelinedRDD
 
-from kafka_direct.broker import Cluster, read_range
+from kafka_direct.broker import Cluster, check_reader, read_range
 from kafka_direct.broker.reader import DEFAULT_POLL_SECONDS
 from kafka_direct.errors import ArgumentTypeError, ConfigError
 from kafka_direct.offsets import OffsetRange, find_start, offsets_lost
@@ -24,7 +25,7 @@ POLL_MS = "spark.streaming.kafka.consumer.poll.ms"
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from pyspark import RDD, SparkContext
+    from pyspark import RDD
 
     from .message import Decoder, KafkaMessage
 
@@ -144,8 +145,11 @@ def createRDD(  # noqa: PLR0913, PLR0917  PySpark 2.4's signature
         OffsetsLost: a part of a range is not there any more.
         BrokerUnavailable: no broker answered in time.
     """
+    if not isinstance(sc, SparkContext):
+        raise ArgumentTypeError(f"sc must be a SparkContext, as spark.sparkContext is; it is a {type(sc).__name__}.")
     ranges = _checked(offsetRanges)
     params = ClientParams.parse(kafkaParams)
+    check_reader(params)
     _require_available(params, ranges)
     elements = Elements(key_decoder=keyDecoder, value_decoder=valueDecoder, message_handler=messageHandler)
     reader = RangeReader(params=params, ranges=ranges, elements=elements, poll_seconds=poll_seconds(sc))

@@ -66,7 +66,11 @@ class Source:
         # Batches of earlier runs that this one has taken up, and its own.
         self._taken: set[int] = set()
         self._is_recovered = False
+        self._recovered_ms = 0  # the time of the checkpoint that the context came out of
+        # Known once the context has started: how far back Spark may ask, and when the outputs of this stream run.
         self._remember_ms = 0
+        self._zero_ms = 0
+        self._slides: set[int] = set()
         self._rdds: dict[int, KafkaRDD] = {}
         self._blank: dict[int, RDD[Any]] = {}
         # Where the group stays after a failed batch of a stream without a log.
@@ -76,11 +80,15 @@ class Source:
 
     def resolve_start(self) -> None:
         """Fix where the stream begins if the log knows nothing, and refuse what does not exist."""
-        self._planner.first()
+        directory = jvm.checkpoint_directory(self._ssc)
+        if directory is not None and OffsetLog(directory, self.spec.name).load().last is not None:
+            return
+        self._limits(dict.fromkeys(self._planner.first().end(), 0))  # refuses rates that are none
 
     def open(self) -> None:
         """Read the log, and find the stream's place in it."""
         self._is_recovered = jvm.is_recovered(self._ssc)
+        self._recovered_ms = jvm.checkpoint_time_ms(self._ssc) if self._is_recovered else 0
         directory = jvm.checkpoint_directory(self._ssc)
         if directory is None:
             log.warning(
@@ -122,8 +130,9 @@ class Source:
 
     def compute(self, time_ms: int) -> KafkaRDD:
         """The RDD of the batch at this time: one that was planned before reads the same ranges again."""
-        if self._remember_ms == 0:
+        if not self._slides:
             self._remember_ms = jvm.remember_ms(self._ssc, self.spec.input_id)
+            self._zero_ms, self._slides = jvm.output_slides(self._ssc, self.spec.input_id)
         batch = self._by_time.get(time_ms) or self._replay(time_ms)
         if batch is None:
             batch = self._plan(time_ms)
@@ -181,7 +190,7 @@ class Source:
 
     def _plan(self, time_ms: int) -> Batch:
         last = self._history.last or self._planner.first()
-        if self._is_recovered and time_ms <= max(self._by_time, default=0):
+        if time_ms < self._recovered_ms and self._history.last is not None:
             # A window asks for a time at which nothing was planned, as planning failed then: it stays without records.
             ends = last.end()
             batch = replace(last, id=last.id + 1, ranges=plan_ranges(ends, ends), times=(time_ms,), losses=())
@@ -207,23 +216,39 @@ class Source:
     # -- when a batch has ended
 
     def finish(self, outcome: Outcome) -> None:
-        """Commit the batch if all its outputs succeeded; it will run again otherwise, at the next start."""
+        """Commit what ran at this time if all its outputs succeeded; it will run again otherwise, at the next start."""
         with self._lock:
-            batch = self._by_time.get(outcome.time_ms)
-            self._running.pop(outcome.time_ms, None)
-            self._rdds.pop(outcome.time_ms, None)
-            if batch is None:
-                return
+            ended = self._end(outcome.time_ms)
             if outcome.failure is not None:
-                self._fail(batch, outcome.failure)
+                for batch in ended:
+                    self._fail(batch, outcome.failure)
                 return
-            if self._log is not None:
-                self._log.commit(batch.id)
-            self._history.commit(batch.id)
+            for batch in ended:
+                if self._log is not None:
+                    self._log.commit(batch.id)
+                self._history.commit(batch.id)
+            records = sum(batch.count() for batch in ended)
             if self._rate is not None:
-                self._rate.batch_finished(outcome.ended_ms, batch.count(), outcome.processing_ms, outcome.scheduling_ms)
-            if batch.id % PRUNE_EVERY == 0:
+                self._rate.batch_finished(outcome.ended_ms, records, outcome.processing_ms, outcome.scheduling_ms)
+            if any(batch.id % PRUNE_EVERY == 0 for batch in ended):
                 self._prune(outcome.time_ms)
+
+    def abandon(self, time_ms: int) -> None:
+        """Give up, in this run, on what was to run at this time and never became jobs."""
+        with self._lock:
+            for batch in self._end(time_ms):
+                self._fail(batch, "Spark made no jobs of it, see the error before")
+
+    def _end(self, time_ms: int) -> list[Batch]:
+        """Take out the batches whose outputs ran at this time: its own, and under a sliding window those before it."""
+        times = sorted(time for time in self._running if self._due(time) == time_ms)
+        for time in times:
+            self._rdds.pop(time, None)
+        return [self._running.pop(time) for time in times]
+
+    def _due(self, time_ms: int) -> int:
+        """The first time, from this one on, at which an output of the stream runs."""
+        return min(time_ms + (self._zero_ms - time_ms) % slide for slide in self._slides)
 
     def _fail(self, batch: Batch, failure: str) -> None:
         name = self.spec.name
@@ -236,15 +261,6 @@ class Source:
         if self._held is None:
             self._held = self._history.finished_end()
         self._history.commit(batch.id)
-
-    def release(self, time_ms: int) -> None:
-        """Forget that a batch runs at this time, so that the next batch time takes it up again."""
-        with self._lock:
-            batch = self._running.pop(time_ms, None)
-            if batch is not None:
-                self._rdds.pop(time_ms, None)
-                del self._by_time[time_ms]
-                self._taken.discard(batch.id)
 
     def commit_group(self) -> None:
         """Tell the consumer group how far finished work goes."""
@@ -260,9 +276,10 @@ class Source:
         self._group_commits.request(offset_ranges, callback)
 
     def _prune(self, now_ms: int) -> None:
-        # Twice what Spark remembers: it may recover from a checkpoint before its newest.
-        before = now_ms - 2 * self._remember_ms
-        ids = self._history.prunable(before=before)
+        # Twice what Spark remembers: it may recover from a checkpoint before its newest. A failed batch, too, runs
+        # again with the window that it stood in.
+        oldest = min((batch.time for batch in self._history.unfinished()), default=now_ms)
+        ids = self._history.prunable(before=min(oldest, now_ms) - 2 * self._remember_ms)
         if self._log is not None:
             self._log.prune(ids)
         gone = set(ids)
@@ -271,9 +288,9 @@ class Source:
         self._by_time = {time_ms: batch for time_ms, batch in self._by_time.items() if batch.id not in gone}
 
     def running_times(self) -> set[int]:
-        """The batch times whose end has not been reported."""
+        """The batch times whose end Spark has still to report."""
         with self._lock:
-            return set(self._running)
+            return {self._due(time_ms) for time_ms in self._running}
 
     def current_offsets(self) -> dict[TopicPartition, int]:
         """Where the next batch continues."""

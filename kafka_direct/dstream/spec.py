@@ -40,6 +40,8 @@ class StreamSpec:
     def first_positions(self, partitions: frozenset[TopicPartition]) -> dict[TopicPartition, Position]:
         """Where each partition starts if the log knows nothing: fromOffsets, then the group, then the reset."""
         given = self.from_offsets
+        if self.params.group_id is None and (given == Group() or Group() in getattr(given, "values", tuple)()):
+            raise ConfigError('fromOffsets says "group", and there is none: set group.id in kafkaParams.')
         if isinstance(given, Positions):
             if unknown := sorted(given.keys() - partitions):
                 raise ConfigError(

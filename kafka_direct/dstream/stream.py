@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from pyspark.streaming import StreamingContext
 from pyspark.streaming.dstream import DStream, TransformedDStream
 from pyspark.streaming.util import TransformFunction
 
+from kafka_direct.broker import check_reader
 from kafka_direct.errors import ArgumentTypeError, ConfigError
 from kafka_direct.options import ClientParams, Subscription, refuse_literal_secrets
 
@@ -22,7 +25,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from pyspark import RDD
-    from pyspark.streaming import StreamingContext
 
     from kafka_direct.offsets import OffsetRange, TopicPartition
 
@@ -97,6 +99,8 @@ def _with_time(func: Callable[..., Any]) -> Callable[[datetime, KafkaRDD], Any]:
     required = [
         p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty
     ]
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters) and not required:
+        return func
     if len(required) == 1:
         return lambda _, rdd: func(rdd)
     if len(required) == 2:
@@ -137,14 +141,16 @@ def createDirectStream(  # noqa: PLR0913, PLR0917  PySpark 2.4's signature, and 
         ConfigError: something given cannot be what was meant, or a topic does not exist.
         BrokerUnavailable: no broker answered in time.
     """
+    if not isinstance(ssc, StreamingContext):
+        raise ArgumentTypeError(f"ssc must be a StreamingContext; it is a {type(ssc).__name__}.")
     streams = streams_of(ssc)
     params = ClientParams.parse(kafkaParams)
     if jvm.checkpoint_directory(ssc) is not None:
         refuse_literal_secrets(params)
-    anchor = jvm.create_input(ssc)
-    spec = StreamSpec(
+    check_reader(params)
+    make_spec = partial(
+        StreamSpec,
         name=streams.free_name() if name is None else _checked_name(name),
-        input_id=anchor.id(),
         subscription=Subscription.parse(topics),
         params=params,
         from_offsets=parse_from_offsets(fromOffsets),
@@ -152,6 +158,8 @@ def createDirectStream(  # noqa: PLR0913, PLR0917  PySpark 2.4's signature, and 
         max_rate=maxRatePerPartition,
         min_rate=minRatePerPartition,
     )
+    anchor = jvm.create_input(ssc)  # Spark has it from here on, so what can be refused was refused before
+    spec = make_spec(input_id=anchor.id())
     streams.create(spec)
     return DirectKafkaInputDStream(ssc, anchor, spec)
 

@@ -104,14 +104,19 @@ class DirectStreams:
         jvm.await_listeners(self._ssc)
 
     def close(self) -> None:
-        """Let the last commit to the group arrive, after Spark has stopped."""
+        """Let the last commits to the groups arrive, after Spark has stopped."""
         self._started = False
+        self._group_thread.submit(self._commit_groups)
         self._group_thread.shutdown(wait=True)
 
     def finish(self, outcome: Outcome) -> None:
         """Take in the end of a batch, for every stream that had a part in it."""
         for source in self._sources.values():
-            source.finish(outcome)
+            try:
+                source.finish(outcome)
+            except (KafkaDirectError, OSError):
+                # Spark would drop a listener's error, and the other streams would not hear of their batch.
+                log.exception("a finished batch could not be committed; it runs again at the next start")
         if self._started:  # news that come after the stop are the log's alone; the next start tells the group
             self._group_thread.submit(self._commit_groups)
 
@@ -123,24 +128,18 @@ class DirectStreams:
         done = running - jvm.pending_times(self._ssc) if running else running
         return done & self._unfinished() if done and jvm.await_listeners(self._ssc) else set()
 
-    def take_back(self, before_ms: int) -> None:
-        """Release earlier batches that never became jobs, since planning or a transformation of another stream failed:
-        the next batch time takes them up.
+    def abandon(self, before_ms: int) -> None:
+        """Give up on earlier batches that never became jobs, since planning or a transformation failed.
 
-        Only where the next batch is made. While Spark recovers it makes batches in one thread and checkpoints in
-        another, and the checkpoint may see a batch between its planning and its submission: released then, it would run
-        at two batch times, and count twice in state and windows.
+        They run again at the next start, as any failed batch. Not sooner: state and windows may hold their records
+        already, and would hold them twice.
         """
         for time_ms in self.settle(before_ms):
-            self.release(time_ms)
+            for source in self._sources.values():
+                source.abandon(time_ms)
 
     def _unfinished(self) -> set[int]:
         return set().union(*(source.running_times() for source in self._sources.values()))
-
-    def release(self, time_ms: int) -> None:
-        """Give back a batch time whose jobs Spark will not make."""
-        for source in self._sources.values():
-            source.release(time_ms)
 
     def _commit_groups(self) -> None:
         for source in self._sources.values():
@@ -153,11 +152,7 @@ class _BatchEnd(StreamingListener):
         self._streams = streams
 
     def onBatchCompleted(self, batchCompleted: Any) -> None:
-        try:
-            self._streams.finish(Outcome.of(batchCompleted.batchInfo()))
-        except (KafkaDirectError, OSError):
-            # Spark drops a listener's error; the batch stays uncommitted and runs again at the next start.
-            log.exception("a finished batch could not be committed; it runs again at the next start")
+        self._streams.finish(Outcome.of(batchCompleted.batchInfo()))
 
 
 class Compute:
@@ -174,12 +169,8 @@ class Compute:
             jvm.revive_input(rdd.ctx, rdd._jrdd)
             self._is_revived = True
         time_ms = batch_time_ms(time)
-        streams.take_back(time_ms)
-        try:
-            return streams[self.spec.name].compute(time_ms)
-        except BaseException:
-            streams.release(time_ms)
-            raise
+        streams.abandon(time_ms)
+        return streams[self.spec.name].compute(time_ms)
 
     def __getstate__(self) -> StreamSpec:
         if _running is not None:

@@ -163,7 +163,7 @@ def test_positions_do_not_follow_their_source():
         (True, "True is not a position"),
         (None, "None is not a position"),
         (1.5, "1.5 is not a position"),
-        ("{", "is not JSON"),
+        ("{", "cannot be read as JSON"),
         ('{"t":{"0":1,"0":2}}', "a key is there twice"),
         ('{"t":5}', "must be of the shape"),
         ('{"t":{"zero":5}}', "names the partition 'zero'"),
