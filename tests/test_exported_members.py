@@ -36,7 +36,7 @@ def test_nothing_else_is_shown(name):
 def test_the_lazy_names_are_the_listed_ones():
     """What loads on first use, what type checkers see, what `dir` shows and what is listed are the same names."""
     tree = ast.parse(inspect.getsource(kafka_direct))
-    (for_types,) = [node for node in tree.body if isinstance(node, ast.If)]
+    for_types, _ = [node for node in tree.body if isinstance(node, ast.If)]
     typed = {alias.name: node.module for node in for_types.body for alias in node.names}
 
     assert typed == kafka_direct._HOMES
