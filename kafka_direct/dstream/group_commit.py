@@ -44,6 +44,9 @@ class GroupCommits:
         with self._lock:
             self._requests.append((ends, callback))
 
+    def close(self) -> None:
+        self._group.close()
+
     def commit(self, finished: Mapping[TopicPartition, int]) -> None:
         """Commit where finished work ends, and answer the requests that this fulfils."""
         with self._lock:

@@ -81,9 +81,9 @@ class Source:
     def resolve_start(self) -> None:
         """Fix where the stream begins if the log knows nothing, and refuse what does not exist."""
         directory = jvm.checkpoint_directory(self._ssc)
-        if directory is not None and OffsetLog(directory, self.spec.name).load().last is not None:
-            return
-        self._limits(dict.fromkeys(self._planner.first().end(), 0))  # refuses rates that are none
+        last = None if directory is None else OffsetLog(directory, self.spec.name).load().last
+        stands_at = (last or self._planner.first()).end()
+        self._limits(dict.fromkeys(stands_at, 0))  # refuses rates that are none
 
     def open(self) -> None:
         """Read the log, and find the stream's place in it."""
@@ -269,6 +269,11 @@ class Source:
         with self._lock:
             finished = self._history.finished_end() if self._held is None else self._held
         self._group_commits.commit(finished)
+
+    def close(self) -> None:
+        """Let go of the group's client."""
+        if self._group_commits is not None:
+            self._group_commits.close()
 
     def commit_async(self, offset_ranges: Sequence[OffsetRange], callback: CommitCallback | None) -> None:
         if self._group_commits is None:

@@ -105,9 +105,12 @@ class DirectStreams:
 
     def close(self) -> None:
         """Let the last commits to the groups arrive, after Spark has stopped."""
-        self._started = False
-        self._group_thread.submit(self._commit_groups)
+        if self._started:  # a context may be stopped twice, or without a start
+            self._started = False
+            self._group_thread.submit(self._commit_groups)
         self._group_thread.shutdown(wait=True)
+        for source in self._sources.values():
+            source.close()
 
     def finish(self, outcome: Outcome) -> None:
         """Take in the end of a batch, for every stream that had a part in it."""
