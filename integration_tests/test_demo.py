@@ -33,6 +33,8 @@ def demo(tmp_path):
             stderr=subprocess.STDOUT,
             text=True,
             env={**os.environ, "TMPDIR": str(tmp_path), **environment},
+            # A shell's background job ignores Ctrl-C, and so would all that it starts.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  no thread before it
         )
         started.append(process)
         return process

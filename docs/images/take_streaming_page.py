@@ -1,6 +1,6 @@
 """Take streaming-page.png and streaming-batch.png: a stream on Spark's Streaming pages, in headless Chromium.
 
-Run it where `chromium` is on the PATH: `python docs/images/take_streaming_page.py`. It needs about a minute.
+Run it where `chromium` is on the PATH: `python docs/images/take_streaming_page.py`. It needs about two minutes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pyspark.streaming import StreamingContext
 from kafka_direct import createDirectStream
 from kafka_direct.testing import cluster, create_topic, produce
 
-SECONDS = 45
+SECONDS = 75
 HERE = Path(__file__).parent
 
 
@@ -47,7 +47,8 @@ with cluster() as kafka, tempfile.TemporaryDirectory() as checkpoint:
         create_topic(kafka.bootstrap_servers, topic, partitions=partitions)
     conf = SparkConf().setMaster("local[2]").setAppName("clicks and orders").set("spark.ui.port", "0")
     with SparkContext(conf=conf.set("spark.ui.showConsoleProgress", "false").set("spark.log.level", "OFF")) as sc:
-        ssc = StreamingContext(sc, 1)
+        sc.parallelize([1]).map(str).count()  # starts a worker, while no batch waits for it
+        ssc = StreamingContext(sc, 2)
         ssc.checkpoint(checkpoint)
         stream = createDirectStream(ssc, ["orders", "clicks"], {"bootstrap.servers": kafka.bootstrap_servers})
         batches = []
