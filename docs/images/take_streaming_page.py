@@ -56,10 +56,10 @@ with cluster() as kafka, tempfile.TemporaryDirectory() as checkpoint:
         ssc.start()
         writer = threading.Thread(target=write, args=(kafka.bootstrap_servers, SECONDS))
         writer.start()
-        writer.join(SECONDS - 5)  # the pages are taken while records come
+        writer.join(SECONDS - 35)  # the pages are taken while records come
         pages = f"http://127.0.0.1:{sc.uiWebUrl.rsplit(':', 1)[1]}/streaming/"
         full = [batch_time for count, batch_time in batches if count > 0]
-        shoot(pages, "streaming-page.png", 1400)
+        shoot(pages, "streaming-page.png", 1500)
         shoot(f"{pages}batch/?id={round(full[-2].timestamp() * 1000)}", "streaming-batch.png", 700)
         writer.join()
         ssc.stop(False, True)

@@ -33,6 +33,8 @@ LATER_ANSWER_SECONDS = 60.0
 # A topic that was created a moment ago may be unknown to the broker that is asked.
 NEW_TOPIC_SECONDS = 5.0
 PAUSE_SECONDS = 0.2
+# A question to a leader that has died waits for it to come back: it is asked again, of the next leader.
+ATTEMPT_SECONDS = 5.0
 
 
 class Cluster:
@@ -105,9 +107,7 @@ class Cluster:
         return {partition: offset if offset >= 0 else None for partition, offset in offsets.items()}
 
     def _list_topics(self, deadline: Deadline) -> list[str]:
-        metadata = self._ask(
-            lambda admin: admin.list_topics(timeout=max(deadline.left(), 0.1)), "listing topics", deadline
-        )
+        metadata = self._ask(lambda admin: admin.list_topics(timeout=_attempt(deadline)), "listing topics", deadline)
         return sorted(metadata.topics)
 
     def _describe(self, names: Iterable[str], deadline: Deadline) -> dict[str, Any]:
@@ -116,7 +116,7 @@ class Cluster:
             return {}
 
         def describe(admin: AdminClient) -> dict[str, Any]:
-            futures = admin.describe_topics(TopicCollection(names), request_timeout=max(deadline.left(), 0.1))
+            futures = admin.describe_topics(TopicCollection(names), request_timeout=_attempt(deadline))
             return {name: topic for name, future in futures.items() if (topic := _unless_unknown(future)) is not None}
 
         return self._ask(describe, f"describing {_some(names)}", deadline)
@@ -129,7 +129,7 @@ class Cluster:
                 admin.list_offsets(
                     {ClientPartition(p.topic, p.partition): spec for p, spec in wanted.items()},
                     isolation_level=self._isolation,
-                    request_timeout=max(deadline.left(), 0.1),
+                    request_timeout=_attempt(deadline),
                 )
                 for wanted in specs
                 if wanted
@@ -170,6 +170,10 @@ class Cluster:
     def _remember(self, error: KafkaError) -> None:
         if error.code() != KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001
             self._complaint = error.str()
+
+
+def _attempt(deadline: Deadline) -> float:
+    return min(max(deadline.left(), 0.1), ATTEMPT_SECONDS)
 
 
 def _unless_unknown(future: Any) -> Any:
