@@ -6,6 +6,7 @@ together.
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +52,11 @@ class Cluster:
         self._admin: AdminClient | None = None
         self._complaint = ""
         self._answered = False
+        self._stopped = threading.Event()
+
+    def stop(self) -> None:
+        """Ask nothing a second time any more, so that nobody waits for brokers that are away."""
+        self._stopped.set()
 
     def find_partitions(self, subscription: Subscription) -> tuple[frozenset[TopicPartition], dict[str, str]]:
         """The partitions that exist of a subscription, and the ids of their topics. What does not exist is left out."""
@@ -151,9 +157,8 @@ class Cluster:
             except KafkaException as failure:
                 admin.poll(0)  # lets the connection's own complaint arrive
                 error = failure.args[0]
-                if not is_passing(error) or deadline.is_over():
+                if not is_passing(error) or deadline.is_over() or self._stopped.wait(PAUSE_SECONDS):
                     raise translate(error, asking, self._servers, self._complaint) from failure
-                time.sleep(min(PAUSE_SECONDS, deadline.left()))
             else:
                 admin.poll(0)
                 self._answered = True

@@ -57,6 +57,10 @@ class BatchPlanner:
         self._first: Batch | None = None
         self._found_topics = True
 
+    def stop(self) -> None:
+        """Wait for no broker any more."""
+        self._cluster.stop()
+
     def first(self) -> Batch:
         """What stands for the batch before the first: where a stream without a log begins.
 

@@ -270,6 +270,10 @@ class Source:
             finished = self._history.finished_end() if self._held is None else self._held
         self._group_commits.commit(finished)
 
+    def stop(self) -> None:
+        """Plan nothing that has to be waited for: Spark's stop waits for the plan."""
+        self._planner.stop()
+
     def close(self) -> None:
         """Let go of the group's client."""
         if self._group_commits is not None:

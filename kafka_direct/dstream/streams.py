@@ -101,6 +101,9 @@ class DirectStreams:
             # A failed batch stays pending for ever, but its end has been reported.
             while self._unfinished() & jvm.pending_times(self._ssc) and time.monotonic() < deadline:
                 time.sleep(0.05)
+        else:
+            for source in self._sources.values():
+                source.stop()
         jvm.await_listeners(self._ssc)
 
     def close(self) -> None:
