@@ -212,7 +212,7 @@ def test_a_chain_of_kills_repeats_and_loses_nothing(chain, kafka_topic, tell):
         for kill in choose_kills(chance, KILLS):
             assert chain.run(**kill) != 0
             chain.check()
-    assert chain.run(paces=20, stop_at_end=chain.ends()) == 0
+    assert chain.run(paces=100, stop_at_end=chain.ends()) == 0
     chain.check()
     report(chain, KILLS, tell)
     for kind in ("counts", "window", "slide"):
@@ -246,7 +246,7 @@ def test_the_log_alone_is_enough(chain, kafka_topic, tell):
             assert chain.run(shape=shape, **kill) != 0
             chain.check()
     chain.forget_checkpoint()
-    assert chain.run(paces=20, shape="two_outputs", stop_at_end=chain.ends()) == 0
+    assert chain.run(paces=100, shape="two_outputs", stop_at_end=chain.ends()) == 0
     chain.check()
     report(chain, kills, tell)
 
