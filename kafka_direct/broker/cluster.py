@@ -51,6 +51,7 @@ class Cluster:
         )
         self._admin: AdminClient | None = None
         self._complaint = ""
+        self._knows_brokers = True  # or one of them has gone away since they were listed
         self._answered = False
         self._stopped = threading.Event()
 
@@ -151,10 +152,13 @@ class Cluster:
 
     def _ask(self, question: Callable[[AdminClient], T], asking: str, deadline: Deadline) -> T:
         admin = self._client()
+        admin.poll(0)
         while True:
             try:
+                self._know_brokers(admin, deadline)
                 answer = question(admin)
             except KafkaException as failure:
+                self._knows_brokers = False
                 admin.poll(0)  # lets the connection's own complaint arrive
                 error = failure.args[0]
                 if not is_passing(error) or deadline.is_over() or self._stopped.wait(PAUSE_SECONDS):
@@ -163,6 +167,12 @@ class Cluster:
                 admin.poll(0)
                 self._answered = True
                 return answer
+
+    def _know_brokers(self, admin: AdminClient, deadline: Deadline) -> None:
+        """Have the client learn who leads now; it would wait for a dead controller for minutes, and busily."""
+        if not self._knows_brokers:
+            admin.list_topics(timeout=_attempt(deadline))
+            self._knows_brokers = True
 
     def _client(self) -> AdminClient:
         if self._admin is None:
@@ -173,6 +183,7 @@ class Cluster:
         return Deadline(LATER_ANSWER_SECONDS if self._answered else FIRST_ANSWER_SECONDS)
 
     def _remember(self, error: KafkaError) -> None:
+        self._knows_brokers = False
         if error.code() != KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001
             self._complaint = error.str()
 
