@@ -26,12 +26,13 @@ from pyspark.streaming import StreamingContext
 import kafka_direct
 from kafka_direct.dstream.source import Source
 from kafka_direct.dstream.streams import Compute, batch_time_ms
-from kafka_direct.offsets import OffsetLog, TopicPartition
+from kafka_direct.offsets import History, OffsetLog, TopicPartition
 from kafka_direct.offsets.files import LogFiles
 
 NAME = "records"
 WINDOW = 4  # batches
 SLIDE = 4  # batches, of the other window
+KEPT = 10  # batches, of the log: so few that a chain prunes it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,6 +237,7 @@ def kill_session(session):
 def install():
     """Put the moments in their places; the event returned is set when the run has done what it was told to do."""
     finished = threading.Event()
+    History.prunable = functools.partialmethod(History.prunable, keep=KEPT)
     wrap(OffsetLog, "plan", at("in planning"), at("after the log"))
     wrap(LogFiles, "_hidden_local", after=at("in a log write"))
     wrap(LogFiles, "delete", keep_plan, at("in pruning"))

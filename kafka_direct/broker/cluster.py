@@ -59,6 +59,10 @@ class Cluster:
         """Ask nothing a second time any more, so that nobody waits for brokers that are away."""
         self._stopped.set()
 
+    def close(self) -> None:
+        """Let go of the connection: to brokers that are gone it would knock for ever, and busily."""
+        self._admin = None
+
     def find_partitions(self, subscription: Subscription) -> tuple[frozenset[TopicPartition], dict[str, str]]:
         """The partitions that exist of a subscription, and the ids of their topics. What does not exist is left out."""
         deadline = self._deadline()

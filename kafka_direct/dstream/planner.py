@@ -61,6 +61,9 @@ class BatchPlanner:
         """Wait for no broker any more."""
         self._cluster.stop()
 
+    def close(self) -> None:
+        self._cluster.close()
+
     def first(self) -> Batch:
         """What stands for the batch before the first: where a stream without a log begins.
 

@@ -275,7 +275,8 @@ class Source:
         self._planner.stop()
 
     def close(self) -> None:
-        """Let go of the group's client."""
+        """Let go of the clients."""
+        self._planner.close()
         if self._group_commits is not None:
             self._group_commits.close()
 

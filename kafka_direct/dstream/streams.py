@@ -95,16 +95,18 @@ class DirectStreams:
         """Commit what is finished before Spark stops."""
         if not self._started:
             return
-        if gracefully:
-            jvm.finish_batches(self._ssc)
-            deadline = time.monotonic() + LAST_BATCHES_SECONDS
-            # A failed batch stays pending for ever, but its end has been reported.
-            while self._unfinished() & jvm.pending_times(self._ssc) and time.monotonic() < deadline:
-                time.sleep(0.05)
-        else:
+        if not gracefully:
             for source in self._sources.values():
                 source.stop()
-        jvm.await_listeners(self._ssc)
+            jvm.await_listeners(self._ssc)
+            return
+        jvm.finish_batches(self._ssc)
+        deadline = time.monotonic() + LAST_BATCHES_SECONDS
+        # A failed batch stays pending for ever, but its end has been reported.
+        while self._unfinished() & jvm.pending_times(self._ssc) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        while not jvm.await_listeners(self._ssc) and time.monotonic() < deadline:
+            log.info("waiting for Spark to report its last batches")
 
     def close(self) -> None:
         """Let the last commits to the groups arrive, after Spark has stopped."""
