@@ -123,7 +123,8 @@ def two_outputs(stream):
 
 def mapped(stream):
     """Other code, pickled into the checkpoint itself, and another output beside the records."""
-    stream.map(lambda row: (row[3], row[4])).groupByKey(1).foreachRDD(lambda rdd: rdd.count())
+    groups = stream.map(lambda row: (row[3], row[4])).groupByKey(1)
+    groups.foreachRDD(lambda rdd: write("groups", f"{rdd.id()}", rdd.count()))
     stream.foreachRDD(lambda time, rdd: write_records(time, rdd) or reached("after the outputs"))
 
 

@@ -260,7 +260,7 @@ def test_the_log_alone_is_enough(chain, kafka_topic, tell):
     report(chain, kills, tell)
 
 
-FAILED, LATER, LAST = 4, 9, 14  # batch ids: one that fails, one up to which the stream goes on, one after the restart
+FAILED, LATER, LAST = 2, 4, 8  # batch ids: one that fails, one up to which the stream goes on, one after the restart
 
 
 @pytest.mark.parametrize(
