@@ -118,6 +118,16 @@ def test_literal_secret_is_kept_out_of_the_checkpoint(context, kafka_topic, tmp_
     assert not any("hunter2" in path.read_text("latin-1") for path in tmp_path.rglob("*") if path.is_file())
 
 
+def test_literal_secret_is_refused_by_a_late_checkpoint(spark, kafka, kafka_topic, tmp_path):
+    """A checkpoint directory that is named after the stream was made changes nothing of it."""
+    ssc = StreamingContext(spark(), 1)
+    params = {"bootstrap.servers": kafka.bootstrap_servers, "sasl.password": "hunter2"}
+    createDirectStream(ssc, [kafka_topic()], params).foreachRDD(lambda rdd: None)
+    ssc.checkpoint(str(tmp_path))
+    with pytest.raises(ConfigError, match=r'"env:NAME" or .*"file:/path"'):
+        ssc.start()
+
+
 def test_secret_reference_leaves_no_trace(context, kafka_topic, tmp_path, monkeypatch):
     """A secret given as env:NAME reaches the clients, and stands in no file of the checkpoint."""
     monkeypatch.setenv("KAFKA_DIRECT_TEST_SECRET", "hunter2")

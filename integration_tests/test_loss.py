@@ -104,6 +104,19 @@ def test_recreated_topic_is_not_mistaken_for_the_old_one(stream, kafka, kafka_to
     assert collected.items == [f"new {n}" for n in range(20)]
 
 
+def test_a_planned_batch_is_not_run_from_a_recreated_topic(stream, kafka_topic, kafka_produce, collected, tmp_path):
+    """A batch that was planned and did not finish never reads the records of another topic of that name."""
+    topic = kafka_topic()
+    kafka_produce(topic, map(str, range(10)))
+    planned = Batch(id=0, ranges=(OffsetRange(topic, 0, 2, 5),), times=(1,), topic_ids={topic: "the id it had"})
+    OffsetLog(str(tmp_path), "orders").plan(planned)
+
+    error = error_of(stream(topic))
+
+    assert f"{topic}-0 topic recreated: wanted offset 2, available offsets 0 to 10" in error
+    assert collected.items == []
+
+
 def test_truncated_log_is_a_loss(stream, kafka_topic, kafka_produce, collected, tmp_path):
     """A logged position beyond the end means that the log was cut: an error, or going on at the end, nothing twice."""
     topic = kafka_topic()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from operator import add, sub
+from time import sleep
 
 import pytest
 from pyspark.streaming import StreamingContext
@@ -137,6 +138,44 @@ def test_rate_argument_wins_over_spark_conf(conf, widths, params):
     assert widths(params, maxRatePerPartition=0)[0] == [200, 200]
 
 
+@pytest.fixture
+def records_of(ssc, params, kafka_topic, kafka_produce, collected):
+    """The numbers of records of a stream's first batches that have any, of a backlog of 2000 in two partitions."""
+
+    def run(batches, *, fails=False):
+        topic = kafka_topic(partitions=2)
+        for partition in range(2):
+            kafka_produce(topic, [str(number) for number in range(1000)], partition=partition)
+
+        def output(rdd):
+            records = sum(range_.count() for range_ in rdd.offsetRanges())
+            if records:
+                collected.add(records)
+            if fails:
+                raise ValueError("the sink is full")
+
+        createDirectStream(ssc, [topic], params).foreachRDD(output)
+        ssc.start()
+        return collected.wait(lambda items: len(items) >= batches)[:batches]
+
+    return run
+
+
+def test_backpressure_without_an_initial_rate_begins_small(conf, records_of):
+    """The first batch has what 1000 records/second make of it, not the backlog."""
+    conf("spark.streaming.backpressure.enabled", "true")
+
+    assert records_of(1) == [round(1000 * INTERVAL)]
+
+
+def test_a_failed_batch_teaches_the_rate_nothing(conf, records_of):
+    """While all batches fail, each has the initial rate: what a failure took is no measure of the work."""
+    conf("spark.streaming.backpressure.enabled", "true")
+    conf("spark.streaming.backpressure.initialRate", "100")
+
+    assert records_of(3, fails=True) == [50, 50, 50]
+
+
 # -- commits
 
 
@@ -189,8 +228,16 @@ def test_commit_async_refuses(ssc, params, two_hundred):
         with_group.commitAsync([(two_hundred, 0, 0, 1)])
 
 
+class Slow(StreamingListener):
+    """A listener that is behind: what it is told reaches those after it late."""
+
+    def onBatchCompleted(self, batchCompleted):  # noqa: ARG002  Spark's signature
+        sleep(0.8 * INTERVAL)
+
+
 def test_graceful_stop_commits_the_last_batch(ssc, params, two_hundred, committed, collected):
     """A graceful stop returns when the last batch is committed, in the log and in the group."""
+    ssc.addStreamingListener(Slow())
     stream = createDirectStream(ssc, [two_hundred], params, maxRatePerPartition=100, name="orders")
     stream.foreachRDD(lambda rdd: collected.add((rdd.batchId(), rdd.count(), rdd.offsetRanges())))
     ssc.start()
