@@ -13,16 +13,14 @@ demo: ready  ## A real Spark job reads a real Kafka, is killed, and goes on wher
 	@$(BIN)/python examples/demo.py
 
 ##@ Develop
-test: ready  ## Unit and integration tests (about 15 minutes; KAFKA_BOOTSTRAP_SERVERS or KAFKA_DIRECT_BROKER=docker choose another broker)
-	$(BIN)/python -m coverage run -m pytest tests integration_tests $(PYTEST_ARGS)
-	$(BIN)/python -m coverage report
+test: unit integration  ## Unit and integration tests (KAFKA_BOOTSTRAP_SERVERS or KAFKA_DIRECT_BROKER=docker choose another broker)
 
 unit: ready  ## Unit tests: no network, no JVM
 	$(BIN)/python -m coverage run -m pytest tests $(PYTEST_ARGS)
 	$(BIN)/python -m coverage report
 
 integration: ready  ## Integration tests: real Spark, real Kafka
-	$(BIN)/python -m pytest integration_tests $(PYTEST_ARGS)
+	$(BIN)/python -m pytest integration_tests -n 2 --dist loadfile $(PYTEST_ARGS)
 
 lint: $(VENV)/.installed  ## ruff, mypy strict, import contracts
 	$(BIN)/ruff check

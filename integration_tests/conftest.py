@@ -23,6 +23,13 @@ def pytest_configure(config):
         config.pluginmanager.register(pytest_plugin)
 
 
+def pytest_terminal_summary(terminalreporter):
+    """Show what tests have measured: a test notes a line with record_property("figures", line)."""
+    reports = [*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")]
+    for line in [text for report in reports for name, text in report.user_properties if name == "figures"]:
+        terminalreporter.write_line(line)
+
+
 @pytest.fixture
 def spark():
     """Give SparkContexts with settings of the test's own, `spark({"key": "value"})`; one at a time."""

@@ -190,12 +190,10 @@ def chain(kafka, pace, tmp_path_factory):
 
 
 @pytest.fixture
-def tell(capsys):
-    def show(line):
-        with capsys.disabled():
-            print(f"\n{line}", flush=True)
-
-    return show
+def tell(record_property):
+    """Have a line stand in pytest's summary, whether the test passes or not."""
+    record_property("figures", f"kill: seed={SEED}")
+    return lambda line: record_property("figures", line)
 
 
 def moments_of(chain, kills):
@@ -232,7 +230,7 @@ def report(chain, kills, tell):
     """Say what was killed, and require that nothing is lost, twice, or unfinished at the end of a chain."""
     evidence = chain.evidence
     lost, duplicated = evidence.lost_and_duplicated()
-    tell(f"seed={SEED} runs={chain.runs} batch_ms={chain.batch_ms} moments: {dict(moments_of(chain, kills))}")
+    tell(f"kill: runs={chain.runs} batch_ms={chain.batch_ms} moments: {dict(moments_of(chain, kills))}")
     batches, records = len(evidence.ranges), len(evidence.produced)
     tell(f"kill: kills={kills} batches={batches} records={records} lost={lost} duplicated={duplicated}")
     assert (lost, duplicated) == (0, 0)
