@@ -1,0 +1,8 @@
+"""Exactly-once to the result: SQL tables, Kafka topics and files that hold every record of a stream once.
+
+docs/exactly-once.md has the guarantees, sink by sink and failure by failure.
+"""
+
+from .sql import SqlSink
+
+__all__ = ["SqlSink"]

@@ -1,0 +1,35 @@
+"""From an RDD back to the offset ranges that it was made of.
+
+Partition i of a KafkaRDD is range i, and stays so through `map`, `filter`, `mapPartitions` and `cache`: PySpark chains
+these (`PipelinedRDD.prev`). Everything else (a shuffle, `union`, `coalesce`) has no such chain.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafka_direct.errors import ArgumentTypeError, ConfigError
+
+if TYPE_CHECKING:
+    from pyspark import RDD
+
+
+def find_source(rdd: RDD[Any]) -> Any:
+    """The KafkaRDD whose partitions an RDD still has, one for one.
+
+    Raises:
+        ConfigError: its partitions are not the ranges any more.
+    """
+    if not hasattr(rdd, "getNumPartitions"):
+        raise ArgumentTypeError(f"an RDD is saved, as foreachRDD gives it; this is a {type(rdd).__name__}.")
+    ancestor: Any = rdd
+    while ancestor is not None and not hasattr(ancestor, "offsetRanges"):
+        ancestor = getattr(ancestor, "prev", None)
+    if ancestor is None:
+        raise ConfigError(
+            "the partitions of this RDD are not its batch's offset ranges any more: after a shuffle (reduceByKey, "
+            "join, repartition, coalesce, union) or an operation of the stream (stream.map) nobody can tell which "
+            "range a partition holds; in foreachRDD of the stream itself save what map, filter or mapPartitions make "
+            "of its RDD, or with save(..., source=rdd) the whole batch in one transaction."
+        )
+    return ancestor
