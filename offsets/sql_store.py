@@ -138,10 +138,7 @@ class SqlOffsetStore:
                     session.commit()
                     return advance.is_new
                 session.rollback()
-        raise Fenced(
-            f"output {self.name} in table {self.table} moved {ATTEMPTS} times while one batch was to be saved; run one "
-            "driver per output."
-        )
+        raise self._restless()
 
     def _note_start(self, session: _Session, claim: Claim, ranges: Collection[OffsetRange]) -> None:
         for _ in range(ATTEMPTS):
@@ -152,6 +149,13 @@ class SqlOffsetStore:
                 session.commit()
                 return
             session.rollback()
+        raise self._restless()
+
+    def _restless(self) -> Fenced:
+        return Fenced(
+            f"output {self.name} in table {self.table} moved {ATTEMPTS} times while one batch was to be saved; run one "
+            "driver per output."
+        )
 
     @contextmanager
     def _session(self) -> Iterator[_Session]:

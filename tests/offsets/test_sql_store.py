@@ -1,5 +1,6 @@
 """The SQL store on SQLite: results and offsets together, replays skipped, one driver at a time."""
 
+import itertools
 import sqlite3
 import threading
 import types
@@ -222,6 +223,22 @@ def test_rows_that_never_rest_are_given_up(store, connect):
     with pytest.raises(Fenced, match="moved 5 times while one batch was to be saved"):
         meddled(connect, shake).save(claim, [r(1, 9)], write("never"))
     assert results(connect) == ["a"]
+
+
+def test_a_start_that_cannot_be_noted_is_given_up(store, connect):
+    """The same for a first row that comes and goes."""
+    claim = store.claim("me")
+    row = f"INSERT INTO {store.table} VALUES ('orders', 't', 0, 0, 0, {claim.epoch}, NULL)"
+    # Before the look, before the head is locked, and before the second look, which SQLite would let nobody disturb.
+    changes = itertools.cycle([f"DELETE FROM {store.table} WHERE partition_id = 0", row, None])
+
+    def shake(_):
+        if (change := next(changes)) is not None:
+            with connect() as connection:
+                connection.execute(change)
+
+    with pytest.raises(Fenced, match="moved 5 times"):
+        meddled(connect, shake).note_start(claim, [r(0, 9)])
 
 
 def test_two_that_claim_first_get_an_epoch_each(store, connect):
