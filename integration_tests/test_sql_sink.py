@@ -4,14 +4,10 @@ import sqlite3
 from collections import Counter
 
 import pytest
-from pyspark import SparkConf, SparkContext
-from pyspark.streaming import StreamingContext
 
-from kafka_direct import createDirectStream
 from kafka_direct.errors import ConfigError, Fenced, OutOfOrder
 from kafka_direct.offsets import TopicPartition
 from kafka_direct.sinks import SqlSink
-from kafka_direct.testing import wait_until
 
 
 class Database:
@@ -61,45 +57,6 @@ def postgres_database(postgres):
         return psycopg.connect(address)
 
     return Database(connect, "%s")
-
-
-@pytest.fixture(scope="module")
-def sc():
-    """One SparkContext for all streams here: each stops its StreamingContext alone."""
-    conf = SparkConf().setMaster("local[2]").setAppName("sinks").set("spark.ui.enabled", "false")
-    context = SparkContext(conf=conf.set("spark.log.level", "ERROR").set("spark.ui.showConsoleProgress", "false"))
-    yield context
-    context.stop()
-
-
-@pytest.fixture
-def run_stream(sc, kafka):
-    """Run a stream until `is_done()`; give what its output raised."""
-
-    def run(topic, output, is_done, *, from_offsets=None, checkpoint=None):
-        failures = []
-
-        def guarded(rdd):
-            try:
-                output(rdd)
-            except Exception as error:
-                failures.append(error)
-                raise
-
-        ssc = StreamingContext(sc, 0.3)
-        if checkpoint is not None:
-            ssc.checkpoint(checkpoint)
-        params = {"bootstrap.servers": kafka.bootstrap_servers, "auto.offset.reset": "earliest"}
-        stream = createDirectStream(ssc, [topic], params, fromOffsets=from_offsets)
-        stream.foreachRDD(guarded)
-        ssc.start()
-        try:
-            wait_until(is_done, "what the test waits for", timeout=60)
-        finally:
-            ssc.stop(False, True)
-        return failures
-
-    return run
 
 
 @pytest.mark.parametrize("form", ["save", "save_partitions"])

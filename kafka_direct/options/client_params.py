@@ -148,6 +148,20 @@ class ClientParams:
             chosen["enable.idempotence"] = "true"
         return chosen | given
 
+    def for_transactions(self, transactional_id: str) -> dict[str, Value]:
+        """Give the configuration of the one producer that writes under an id.
+
+        Raises:
+            ConfigError: idempotence is off, without which Kafka has no transactions.
+        """
+        given = self.for_producer()
+        if _boolean("enable.idempotence", given.get("enable.idempotence", "false")) is False:
+            raise ConfigError(
+                "a transaction needs an idempotent producer, which acks, retries, max.in.flight or enable.idempotence "
+                "in kafkaParams exclude; leave these keys out."
+            )
+        return given | {"transactional.id": transactional_id}
+
     def _consumer(self) -> dict[str, Value]:
         # A static member's id would make the group's coordinator look for a member that never joined.
         kept = _without(self.resolved(), _PRODUCERS_ONLY | {"group.instance.id"})

@@ -3,6 +3,9 @@
 docs/exactly-once.md has the guarantees, sink by sink and failure by failure.
 """
 
+from kafka_direct.broker import KafkaRecord
+
+from .kafka import KafkaSink
 from .sql import SqlSink
 
-__all__ = ["SqlSink"]
+__all__ = ["KafkaRecord", "KafkaSink", "SqlSink"]

@@ -33,3 +33,11 @@ def find_source(rdd: RDD[Any]) -> Any:
             "of its RDD, or with save(..., source=rdd) the whole batch in one transaction."
         )
     return ancestor
+
+
+def batch_id_of(source: Any) -> int | None:
+    """The batch id of a stream's RDD; None without a checkpoint, where ids would not last."""
+    try:
+        return int(source.batchId())
+    except ConfigError:
+        return None

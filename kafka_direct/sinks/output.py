@@ -6,8 +6,11 @@ copies. They are the same output: they share what this process knows of it.
 
 from __future__ import annotations
 
+import os
+import platform
 import threading
 import weakref
+from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
@@ -47,6 +50,11 @@ class Output:
     def __setstate__(self, state: tuple[str, str]) -> None:
         self.name, self._id = state
         self._shared = _processwide.setdefault(self._id, _Shared())
+
+
+def describe_driver() -> str:
+    """What a driver that is fenced off is told of this one."""
+    return f"process {os.getpid()} of {platform.node()}, since {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 class _Shared:

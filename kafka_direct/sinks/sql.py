@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import platform
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
 from kafka_direct.offsets import SqlOffsetStore
 from kafka_direct.offsets.sql_store import TABLE
 
 from .lineage import find_source
-from .output import Output
+from .output import Output, describe_driver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -91,11 +88,4 @@ class SqlSink:
 
     def _claim(self) -> Claim:
         """This driver's right to write, taken from whoever had it; a driver out of a checkpoint takes its own."""
-        return cast(
-            "Claim",
-            self._output.once(
-                lambda: self.store.claim(
-                    f"process {os.getpid()} of {platform.node()}, since {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
-                )
-            ),
-        )
+        return cast("Claim", self._output.once(lambda: self.store.claim(describe_driver())))
