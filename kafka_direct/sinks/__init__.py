@@ -5,7 +5,8 @@ docs/exactly-once.md has the guarantees, sink by sink and failure by failure.
 
 from kafka_direct.broker import KafkaRecord
 
+from .files import FileSink
 from .kafka import KafkaSink
 from .sql import SqlSink
 
-__all__ = ["KafkaRecord", "KafkaSink", "SqlSink"]
+__all__ = ["FileSink", "KafkaRecord", "KafkaSink", "SqlSink"]
