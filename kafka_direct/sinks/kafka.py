@@ -10,7 +10,7 @@ from kafka_direct.errors import ConfigError
 from kafka_direct.offsets import OffsetRange
 from kafka_direct.options import ClientParams, Subscription, refuse_literal_secrets
 
-from .lineage import batch_id_of, find_source
+from .lineage import batch_id_of, find_source, run_partitions
 from .output import Output, describe_driver
 
 if TYPE_CHECKING:
@@ -67,12 +67,11 @@ class KafkaSink:
             range_ = ranges[index]
             lost = [loss for loss in losses if loss.topic_partition == range_.topicPartition()]
             rest = iter(records)
-            if range_.count() > 0 or lost:
-                yield target.write(target.writer_of(range_), [range_], rest, losses=lost, batch_id=batch_id)
+            yield target.write(target.writer_of(range_), [range_], rest, losses=lost, batch_id=batch_id)
             for _ in rest:  # Spark ends a worker that leaves its input unread
                 pass
 
-        written: int = sum(rdd.mapPartitionsWithIndex(save).collect())
+        written = run_partitions(rdd, save, batch)
         self._output.note_saved(batch)
         return written
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from kafka_direct.errors import ArgumentTypeError, ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from pyspark import RDD
 
 
@@ -33,6 +35,14 @@ def find_source(rdd: RDD[Any]) -> Any:
             "of its RDD, or with save(..., source=rdd) the whole batch in one transaction."
         )
     return ancestor
+
+
+def run_partitions(rdd: RDD[Any], save: Callable[[int, Iterable[Any]], Iterable[bool]], source: Any) -> int:
+    """Run `save(index, elements)` on the partitions in which there may be something to do; count where it was done."""
+    lost = {loss.topic_partition for loss in source.losses()}
+    ranges = enumerate(source.offsetRanges())
+    moving = [index for index, range_ in ranges if range_.count() > 0 or range_.topicPartition() in lost]
+    return sum(rdd.ctx.runJob(rdd.mapPartitionsWithIndex(save), list, moving)) if moving else 0
 
 
 def batch_id_of(source: Any) -> int | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from kafka_direct.offsets import SqlOffsetStore
 from kafka_direct.offsets.sql_store import TABLE
 
-from .lineage import find_source
+from .lineage import find_source, run_partitions
 from .output import Output, describe_driver
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class SqlSink:
             for _ in rows:  # Spark ends a worker that leaves its input unread
                 pass
 
-        written: int = sum(rdd.mapPartitionsWithIndex(save).collect())
+        written = run_partitions(rdd, save, batch)
         self._output.note_saved(batch)
         return written
 
