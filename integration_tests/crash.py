@@ -36,9 +36,9 @@ from kafka_direct.testing.node import free_ports  # noqa: E402
 from kafka_direct.testing.postgres import LocalPostgres  # noqa: E402
 from kafka_direct.testing.process import ProcessGroup  # noqa: E402
 
+PATH = os.pathsep.join([str(HERE.parent), str(HERE)])
 NODES = 3
 PARTITIONS = 3
-SINKS = ("sqlite", "postgres", "kafka", "files")
 # How often each is chosen, of ten.
 VICTIMS = {"driver": 3, "worker": 4, "broker": 3}
 JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
@@ -52,7 +52,6 @@ class Crash:
     def __init__(self, kafka, postgres, master, chance, folder, tell, *, executors=None):
         self.kafka, self.chance, self.tell, self.executors = kafka, chance, tell, executors
         topics = [create_topic(kafka.bootstrap_servers, partitions=PARTITIONS, replication=NODES) for _ in range(2)]
-        self.path = os.pathsep.join([str(HERE.parent), str(HERE)])
         self.job = Job(
             folder=str(folder),
             bootstrap=kafka.bootstrap_servers,
@@ -60,7 +59,7 @@ class Crash:
             topic=topics[1],
             postgres=postgres.new_database(),
             master=master,
-            python_path=self.path,
+            python_path=PATH,
         )
         prepare(self.job.folder, self.job.postgres)
         self.driver = None
@@ -73,19 +72,7 @@ class Crash:
     # -- the driver, and who supervises it
 
     def start(self):
-        arguments = f"--driver-memory 512m --driver-java-options '{JVM}' pyspark-shell"
-        settings = {"CRASH_JOB": json.dumps(asdict(self.job)), "PYTHONPATH": self.path, "PYTHONUNBUFFERED": "1"}
-        settings |= {"PYSPARK_PYTHON": sys.executable, "PYSPARK_SUBMIT_ARGS": arguments, "SPARK_LOCAL_IP": "127.0.0.1"}
-        with self.log.open("ab") as log:
-            self.driver = subprocess.Popen(
-                [sys.executable, "-c", "import crash_job; crash_job.main()"],
-                env=os.environ | settings,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                start_new_session=True,
-            )
+        self.driver = start_driver(self.job, self.log)
         self.starts += 1
         self.seen = 0  # batches of this driver
         threading.Thread(target=self.listen, args=(self.driver,), daemon=True).start()
@@ -232,6 +219,23 @@ class Crash:
         kinds = ", ".join(f"{number} of a {kind}" for kind, number in sorted(self.kills.items()))
         self.tell(f"     {self.batches} batches, {self.starts} drivers ({self.ended_itself} ended themselves); {kinds}")
         return self.kills.total(), len(self.produced), lost, duplicated
+
+
+def start_driver(job, log):
+    """The job in a session of its own; its errors go to `log`, what it says to a pipe."""
+    arguments = f"--driver-memory 512m --driver-java-options '{JVM}' pyspark-shell"
+    settings = {"CRASH_JOB": json.dumps(asdict(job)), "PYTHONPATH": job.python_path, "PYTHONUNBUFFERED": "1"}
+    settings |= {"PYSPARK_PYTHON": sys.executable, "PYSPARK_SUBMIT_ARGS": arguments, "SPARK_LOCAL_IP": "127.0.0.1"}
+    with log.open("ab") as errors:
+        return subprocess.Popen(
+            [sys.executable, "-c", "import crash_job; crash_job.main()"],
+            env=os.environ | settings,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            start_new_session=True,
+        )
 
 
 def processes(sessions):

@@ -35,6 +35,7 @@ class Job:
     master: str
     python_path: str
     batch_seconds: float = 1.0
+    alone: bool = False  # a stream for each sink, which starts from that alone, without a checkpoint
 
     @property
     def checkpoint(self):
@@ -74,21 +75,26 @@ def value_row(row):
     return (row[1],)
 
 
-def guarded(output):
-    """End the driver at the first output that fails: what supervises it starts it again, in order."""
+def guarded(output, name="all"):
+    """End the driver at the first output that fails: what supervises it starts it again, in order.
+
+    Sinks that stand alone go on failing, each by itself.
+    """
 
     def run(rdd):
         try:
             output(rdd)
-        except BaseException:  # noqa: BLE001  whatever it is
-            traceback.print_exc()
-            sys.stderr.flush()
+        except BaseException as error:
+            print(f"{name} failed: {error}\n{traceback.format_exc()}", file=sys.stderr, flush=True)
+            if JOB.alone:
+                raise
             os._exit(FAILED)
 
     return run
 
 
-def outputs():
+def sinks():
+    """Each sink, and the output that writes to it."""
     sqlite = SqlSink(connect_sqlite, "sqlite")
     postgres = SqlSink(ConnectPostgres(JOB.postgres), "postgres")
     kafka = KafkaSink({"bootstrap.servers": JOB.bootstrap}, JOB.topic, name="crash")
@@ -100,11 +106,16 @@ def outputs():
         with files.batch(rdd) as folder:
             rdd.map(lambda row: row[1]).saveAsTextFile(folder)
 
-    yield lambda rdd: sqlite.save(rdd.map(value_row), insert_sqlite)
-    yield lambda rdd: postgres.save_partitions(rdd.map(value_row), insert_postgres)
-    yield kafka.save_partitions
-    yield to_files
-    yield lambda rdd: print("batch", rdd.batchId(), flush=True)
+    return {
+        "sqlite": (sqlite, lambda rdd: sqlite.save(rdd.map(value_row), insert_sqlite)),
+        "postgres": (postgres, lambda rdd: postgres.save_partitions(rdd.map(value_row), insert_postgres)),
+        "kafka": (kafka, kafka.save_partitions),
+        "files": (files, to_files),
+    }
+
+
+def say(rdd):
+    print("batch", rdd.offsetRanges(), flush=True)
 
 
 def build():
@@ -115,16 +126,23 @@ def build():
     conf.set("spark.speculation", "true").set("spark.speculation.interval", "200ms")
     conf.set("spark.streaming.kafka.maxRatePerPartition", "400")
     ssc = StreamingContext(SparkContext(conf=conf), JOB.batch_seconds)
-    ssc.checkpoint(JOB.checkpoint)
-    params = {"bootstrap.servers": JOB.bootstrap, "auto.offset.reset": "earliest", "group.id": "crash-stream"}
-    stream = kafka_direct.createDirectStream(ssc, [JOB.source], params)
-    for output in outputs():
-        stream.foreachRDD(guarded(output))
+    params = {"bootstrap.servers": JOB.bootstrap, "auto.offset.reset": "earliest"}
+    if JOB.alone:
+        for name, (sink, output) in sinks().items():
+            if name != "files":
+                stream = kafka_direct.createDirectStream(ssc, [JOB.source], params, fromOffsets=sink.positions())
+                stream.foreachRDD(guarded(output, name))
+    else:
+        ssc.checkpoint(JOB.checkpoint)
+        stream = kafka_direct.createDirectStream(ssc, [JOB.source], params)
+        for _, output in sinks().values():
+            stream.foreachRDD(guarded(output))
+    stream.foreachRDD(say)
     return ssc
 
 
 def main():
-    ssc = StreamingContext.getOrCreate(JOB.checkpoint, build)
+    ssc = build() if JOB.alone else StreamingContext.getOrCreate(JOB.checkpoint, build)
     ssc.start()
     threading.Thread(target=stop_when_told, args=(ssc,), daemon=True).start()
     ssc.awaitTermination()
