@@ -31,7 +31,6 @@ from crash_job import FAILED, Job, prepare, results  # noqa: E402
 from killed_job import kill_session  # noqa: E402
 
 from kafka_direct.testing import LocalKafka, create_topic, produce, wait_until  # noqa: E402
-from kafka_direct.testing.java import find_java  # noqa: E402
 from kafka_direct.testing.node import free_ports  # noqa: E402
 from kafka_direct.testing.postgres import LocalPostgres  # noqa: E402
 from kafka_direct.testing.process import ProcessGroup  # noqa: E402
@@ -259,17 +258,17 @@ class Standalone:
         home = Path(pyspark.__file__).parent
         self._processes = ProcessGroup()
         port, *worker_ports = free_ports(3)
-        java = ["env", f"SPARK_HOME={home}", f"PYSPARK_PYTHON={sys.executable}", "SPARK_LOCAL_IP=127.0.0.1"]
-        java += ["SPARK_NO_DAEMONIZE=1", find_java(), "-Xmx256m", *JVM.split(), "-cp", f"{home}/jars/*"]
-        java += ["-Dspark.deploy.maxExecutorRetries=-1", "-Dspark.worker.timeout=10"]
+        options = f"{JVM} -Dspark.deploy.maxExecutorRetries=-1 -Dspark.worker.timeout=10"
+        start = ["env", f"SPARK_HOME={home}", f"PYSPARK_PYTHON={sys.executable}", "SPARK_LOCAL_IP=127.0.0.1"]
+        start += ["SPARK_DAEMON_MEMORY=256m", f"SPARK_DAEMON_JAVA_OPTS={options}", str(home / "bin/spark-class")]
         package = "org.apache.spark.deploy"
         flags = ["--host", "127.0.0.1", "--webui-port", "0"]
-        self._processes.start("master", [*java, f"{package}.master.Master", *flags, "--port", str(port)])
+        self._processes.start("master", [*start, f"{package}.master.Master", *flags, "--port", str(port)])
         self.master = f"spark://127.0.0.1:{port}"
         for number, worker_port in enumerate(worker_ports):
             folder = self._processes.folder / f"work-{number}"
             sizes = ["--cores", "1", "--memory", "1g", "--work-dir", str(folder), "--port", str(worker_port)]
-            command = [*java, f"{package}.worker.Worker", *flags, *sizes, self.master]
+            command = [*start, f"{package}.worker.Worker", *flags, *sizes, self.master]
             self._processes.start(f"worker-{number}", command)
             log = self._processes.log(f"worker-{number}")
             wait_until(lambda log=log: "Successfully registered" in log.read_text(), "a Spark worker", timeout=120)
