@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit integration lint format bench bench-planning clean
+.PHONY: help demo test unit integration lint format crash bench bench-planning bench-sinks clean
 
 ##@ Use
 demo: ready  ## A real Spark job reads a real Kafka, is killed, and goes on where it stood
@@ -32,11 +32,19 @@ format: $(VENV)/.installed  ## Let ruff format and mend
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
+SECONDS ?= 600
+SEED ?= $(shell od -An -N2 -tu2 /dev/urandom | tr -d ' ')
+crash: ready  ## Kill driver, workers and brokers at random moments and compare every sink (SECONDS=600 SEED=random)
+	@$(BIN)/python integration_tests/crash.py --seconds $(SECONDS) --seed $(SEED)
+
 ##@ Measure
-bench: bench-planning  ## All benchmarks
+bench: bench-planning bench-sinks  ## All benchmarks
 
 bench-planning: ready  ## The driver's cost of a batch of 1,000 partitions
 	@$(BIN)/python benchmarks/planning.py
+
+bench-sinks: ready  ## What exactly-once costs: each sink against the same job without it
+	@$(BIN)/python benchmarks/sinks.py
 
 ##@ Housekeeping
 clean:  ## Remove the virtual environment and caches of this folder

@@ -56,6 +56,52 @@ def spark():
         context.stop()
 
 
+@pytest.fixture(scope="module")
+def sc():
+    """One SparkContext for the streams of a module, whose tasks are tried again as on a cluster."""
+    from pyspark import SparkConf, SparkContext
+
+    conf = SparkConf().setMaster("local[2,4]").setAppName("sinks").set("spark.ui.enabled", "false")
+    context = SparkContext(conf=conf.set("spark.log.level", "OFF").set("spark.ui.showConsoleProgress", "false"))
+    yield context
+    context.stop()
+
+
+@pytest.fixture
+def run_stream(sc, kafka):
+    """Run a stream until `is_done()`; give what its output raised."""
+    from pyspark.streaming import StreamingContext
+
+    from kafka_direct import createDirectStream
+    from kafka_direct.testing import wait_until
+
+    def run(topic, output, is_done, *, from_offsets=None, checkpoint=None, group=None):
+        failures = []
+
+        def guarded(rdd):
+            try:
+                output(rdd)
+            except Exception as error:
+                failures.append(error)
+                raise
+
+        ssc = StreamingContext(sc, 0.3)
+        if checkpoint is not None:
+            ssc.checkpoint(checkpoint)
+        params = {"bootstrap.servers": kafka.bootstrap_servers, "auto.offset.reset": "earliest"}
+        params |= {} if group is None else {"group.id": group}
+        stream = createDirectStream(ssc, [topic], params, fromOffsets=from_offsets)
+        stream.foreachRDD(guarded)
+        ssc.start()
+        try:
+            wait_until(lambda: is_done() or len(failures) > 5, "what the test waits for", timeout=60)
+        finally:
+            ssc.stop(False, True)
+        return failures
+
+    return run
+
+
 class Collected:
     """What a stream's output saw, shared between Spark's threads and the test's; in a checkpoint it is a reference."""
 

@@ -4,7 +4,10 @@ from pyspark.streaming import StreamingContext
 
 from kafka_direct import createDirectStream
 from kafka_direct.broker import ConsumerGroup
+from kafka_direct.dstream import group_commit
+from kafka_direct.offsets import TopicPartition
 from kafka_direct.options import ClientParams
+from kafka_direct.testing import wait_until
 
 
 def test_stop_twice_and_before_the_start(spark, kafka, kafka_topic):
@@ -18,6 +21,22 @@ def test_stop_twice_and_before_the_start(spark, kafka, kafka_topic):
             ssc.start()
         ssc.stop(False)
         ssc.stop(False)
+
+
+def test_an_idle_stream_keeps_its_group_alive(spark, kafka, kafka_topic, kafka_produce, monkeypatch):
+    """What the brokers forget of a group that has nothing new to commit is committed again."""
+    monkeypatch.setattr(group_commit, "REFRESH_SECONDS", 0.5)
+    topic = kafka_topic()
+    kafka_produce(topic, ["a", "b", "c"])
+    params = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": topic, "auto.offset.reset": "earliest"}
+    ssc = StreamingContext(spark(), 0.3)
+    createDirectStream(ssc, [topic], params).foreachRDD(lambda rdd: None)
+    ssc.start()
+    group, partition = ConsumerGroup(ClientParams.parse(params)), TopicPartition(topic, 0)
+    for _ in range(2):
+        wait_until(lambda: group.committed([partition]) == {partition: 3}, "the group at the end")
+        group.commit({partition: 0})  # stands for forgetting, which takes a broker a minute at least
+    ssc.stop(False)
 
 
 def test_request_before_a_graceful_stop_is_answered(spark, kafka, kafka_topic, kafka_produce, collected):

@@ -7,6 +7,7 @@ KafkaDirectError
 ├── BrokerError            Kafka answered, and said no
 ├── OffsetsLost            the operator's: records that were to be read are not there any more
 ├── CorruptLog             the operator's: a file of the offset log is torn or not ours
+├── OutOfOrder             the operator's: an earlier batch is not in the output yet, and must come first
 └── Fenced                 nobody's here: another driver has taken over, this one must stop
 
 Texts are one sentence: what happened, the numbers, what to do. Errors cross from Spark's workers to the driver,
@@ -54,5 +55,9 @@ class CorruptLog(KafkaDirectError):
     """A file of the offset log is torn, foreign, or contradicts another one. `path` names it."""
 
 
+class OutOfOrder(KafkaDirectError):
+    """A batch was to be saved before the one that comes first; after a restart both run again in order."""
+
+
 class Fenced(KafkaDirectError):
-    """Another driver writes the same offset log; this one must stop."""
+    """Another driver writes the same offset log or output; this one must stop."""

@@ -10,9 +10,12 @@ from .loss import Loss, LossCause, offsets_lost
 from .offset_range import OffsetRange
 from .plan import Available, cut_ranges, find_range_losses, find_start, measure_lag, plan_ranges
 from .position_grammar import parse_position
+from .progress import Advance, Progress, plan_advance
+from .sql_store import SqlOffsetStore
 from .topic_partition import TopicPartition
 
 __all__ = [
+    "Advance",
     "Available",
     "Batch",
     "History",
@@ -20,6 +23,8 @@ __all__ = [
     "LossCause",
     "OffsetLog",
     "OffsetRange",
+    "Progress",
+    "SqlOffsetStore",
     "TopicPartition",
     "cut_ranges",
     "find_range_losses",
@@ -27,5 +32,6 @@ __all__ = [
     "measure_lag",
     "offsets_lost",
     "parse_position",
+    "plan_advance",
     "plan_ranges",
 ]

@@ -7,5 +7,15 @@ from .cluster import Cluster
 from .group import ConsumerGroup
 from .reader import check_reader, read_range
 from .start import resolve_positions
+from .transaction import TransactionalOutput
+from .transactional_producer import KafkaRecord
 
-__all__ = ["Cluster", "ConsumerGroup", "check_reader", "read_range", "resolve_positions"]
+__all__ = [
+    "Cluster",
+    "ConsumerGroup",
+    "KafkaRecord",
+    "TransactionalOutput",
+    "check_reader",
+    "read_range",
+    "resolve_positions",
+]

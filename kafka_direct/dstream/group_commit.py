@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -23,6 +24,10 @@ CommitCallback: TypeAlias = Callable[[Mapping[TopicPartition, int], Exception | 
 
 log = logging.getLogger("kafka_direct")
 
+# Brokers forget a group's offset if it is not committed anew for offsets.retention.minutes (a week, unless set), and an
+# idle partition has nothing new to commit.
+REFRESH_SECONDS = 3600.0
+
 
 class GroupCommits:
     """The commits of one stream. `request` may be called from any thread, `commit` from one."""
@@ -32,6 +37,7 @@ class GroupCommits:
         self._lock = threading.Lock()
         self._requests: list[tuple[dict[TopicPartition, int], CommitCallback | None]] = []
         self._committed: dict[TopicPartition, int] = {}
+        self._refreshed = time.monotonic()
 
     def request(self, offset_ranges: Sequence[OffsetRange], callback: CommitCallback | None) -> None:
         ranges = list(offset_ranges)
@@ -52,6 +58,9 @@ class GroupCommits:
         with self._lock:
             due = [request for request in self._requests if _is_reached(request[0], finished)]
             self._requests = [request for request in self._requests if request not in due]
+        if time.monotonic() - self._refreshed > REFRESH_SECONDS:
+            self._refreshed = time.monotonic()
+            self._committed.clear()
         news = {p: offset for p, offset in finished.items() if self._committed.get(p) != offset}
         error: KafkaDirectError | None = None
         try:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from pyspark import RDD
 
+    from kafka_direct.offsets import Loss
+
     from .message import Decoder, KafkaMessage
 
 
@@ -65,16 +67,26 @@ class KafkaRDD(PipelinedRDD):
         reader: RangeReader,
         ranges: tuple[OffsetRange, ...],
         batch_id: int | None = None,
+        losses: tuple[Loss, ...] = (),
     ) -> None:
         super().__init__(partitions, reader.read)
         self._partitions = partitions
         self._reader = reader
         self._ranges = ranges
         self._batch_id = batch_id
+        self._losses = losses
 
     def offsetRanges(self) -> list[OffsetRange]:
         """The ranges of this RDD; partition i reads range i."""
         return list(self._ranges)
+
+    def losses(self) -> list[Loss]:
+        """What was lost between the batch before and this one, and accepted (failOnDataLoss=false); mostly nothing."""
+        return list(self._losses)
+
+    def groupId(self) -> str | None:
+        """The consumer group that is told of finished batches; None if there is none."""
+        return self._reader.params.group_id
 
     def batchId(self) -> int:
         """The id under which the offset log has this batch: the same for every replay, so a key for idempotent output.

@@ -173,7 +173,8 @@ class Source:
             poll_seconds=self._settings.poll_seconds,
             skip_lost=not self._settings.fail_on_data_loss,
         )
-        return KafkaRDD(self._blank[number], reader, batch.ranges, None if self._log is None else batch.id)
+        batch_id = None if self._log is None else batch.id
+        return KafkaRDD(self._blank[number], reader, batch.ranges, batch_id, batch.losses)
 
     def _replay(self, time_ms: int) -> Batch | None:
         """A batch of an earlier run that did not finish and that Spark will not run again itself."""

@@ -70,6 +70,23 @@ def _fetch(java: str, version: str, scratch: Path) -> None:
         )
 
 
+def fetch_jar(java: str, organisation: str, module: str, version: str, scratch: Path) -> Path:
+    """Download one jar of the public repository, without what it depends on.
+
+    Raises:
+        KafkaStartError: it could not be downloaded.
+    """
+    command = [java, f"-Divy.default.ivy.user.dir={scratch / 'user'}", "-cp", str(_ivy()), "org.apache.ivy.Main"]
+    command += ["-cache", str(scratch / "cache"), "-dependency", organisation, module, version, "-notransitive"]
+    command += ["-types", "jar", "-retrieve", str(scratch / "jars" / "[artifact].[ext]")]
+    said = subprocess.run(command, capture_output=True, text=True, check=False)
+    if said.returncode != 0:
+        raise KafkaStartError(
+            f"{module} {version} could not be downloaded ({_reason(said.stdout)}): check the network."
+        )
+    return scratch / "jars" / f"{module}.jar"
+
+
 def _reason(output: str) -> str:
     """The line in which Ivy says what went wrong, which it buries in others."""
     lines = [line.strip(" \t:") for line in output.splitlines()]

@@ -15,6 +15,8 @@ from kafka_direct import testing
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from kafka_direct.testing.postgres import LocalPostgres
+
 
 class TopicFactory(Protocol):
     """Creates a topic of a unique name and returns the name."""
@@ -27,6 +29,15 @@ def kafka() -> Iterator[testing.Cluster]:
     """One Kafka for the whole run; `.bootstrap_servers` is its address. `kafka_direct.testing.cluster` chooses it."""
     with testing.cluster() as chosen:
         yield chosen
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[LocalPostgres]:
+    """One PostgreSQL for the whole run; `.new_database()` is the address of an empty database. Needs psycopg."""
+    from kafka_direct.testing.postgres import LocalPostgres  # noqa: PLC0415  most runs never ask for one
+
+    with LocalPostgres() as server:
+        yield server
 
 
 @pytest.fixture

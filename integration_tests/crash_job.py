@@ -1,0 +1,186 @@
+"""The job that crash.py kills: one stream into every sink, each in the form that its guarantee speaks of.
+
+Run as `python -c "import crash_job; crash_job.main()"`, so that its functions pickle by name. What it is told stands in
+the environment. It ends itself at the first batch that fails, as a supervised job does, and says "batch" at each end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import sys
+import threading
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+from pyspark import SparkConf, SparkContext
+from pyspark.streaming import StreamingContext
+
+import kafka_direct
+from kafka_direct.sinks import FileSink, KafkaSink, SqlSink
+
+FAILED = 17
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    folder: str
+    bootstrap: str
+    source: str
+    topic: str
+    postgres: str
+    master: str
+    python_path: str
+    batch_seconds: float = 1.0
+    alone: bool = False  # a stream for each sink, which starts from that alone, without a checkpoint
+
+    @property
+    def checkpoint(self):
+        return f"{self.folder}/checkpoint"
+
+    @property
+    def sqlite(self):
+        return f"{self.folder}/results.db"
+
+
+JOB = Job(**json.loads(os.environ["CRASH_JOB"])) if "CRASH_JOB" in os.environ else None
+
+
+def connect_sqlite():
+    return sqlite3.connect(JOB.sqlite, timeout=60)
+
+
+class ConnectPostgres:
+    """Carries its address to the workers, which have another environment."""
+
+    def __init__(self, address):
+        self.address = address
+
+    def __call__(self):
+        return psycopg.connect(self.address, connect_timeout=10)
+
+
+def insert_sqlite(cursor, rows):
+    cursor.executemany("INSERT INTO results VALUES (?)", rows)
+
+
+def insert_postgres(cursor, rows):
+    cursor.executemany("INSERT INTO results VALUES (%s)", rows)
+
+
+def value_row(row):
+    return (row[1],)
+
+
+def guarded(output, name="all"):
+    """End the driver at the first output that fails: what supervises it starts it again, in order.
+
+    Sinks that stand alone go on failing, each by itself.
+    """
+
+    def run(rdd):
+        try:
+            output(rdd)
+        except BaseException as error:
+            print(f"{name} failed: {error}\n{traceback.format_exc()}", file=sys.stderr, flush=True)
+            if JOB.alone:
+                raise
+            os._exit(FAILED)
+
+    return run
+
+
+def sinks():
+    """Each sink, and the output that writes to it."""
+    sqlite = SqlSink(connect_sqlite, "sqlite")
+    postgres = SqlSink(ConnectPostgres(JOB.postgres), "postgres")
+    kafka = KafkaSink({"bootstrap.servers": JOB.bootstrap}, JOB.topic, name="crash")
+    files = FileSink(f"file:{JOB.folder}/files")
+
+    def to_files(rdd):
+        if rdd.isEmpty():
+            return
+        with files.batch(rdd) as folder:
+            rdd.map(lambda row: row[1]).saveAsTextFile(folder)
+
+    return {
+        "sqlite": (sqlite, lambda rdd: sqlite.save(rdd.map(value_row), insert_sqlite)),
+        "postgres": (postgres, lambda rdd: postgres.save_partitions(rdd.map(value_row), insert_postgres)),
+        "kafka": (kafka, kafka.save_partitions),
+        "files": (files, to_files),
+    }
+
+
+def say(rdd):
+    print("batch", rdd.offsetRanges(), flush=True)
+
+
+def build():
+    conf = SparkConf().setMaster(JOB.master).setAppName("crash").set("spark.ui.enabled", "false")
+    conf.set("spark.ui.showConsoleProgress", "false").set("spark.log.level", "WARN")
+    conf.set("spark.executorEnv.PYTHONPATH", JOB.python_path).set("spark.executor.memory", "512m")
+    conf.set("spark.cores.max", "2").set("spark.executor.cores", "1")
+    conf.set("spark.speculation", "true").set("spark.speculation.interval", "200ms")
+    conf.set("spark.streaming.kafka.maxRatePerPartition", "400")
+    ssc = StreamingContext(SparkContext(conf=conf), JOB.batch_seconds)
+    params = {"bootstrap.servers": JOB.bootstrap, "auto.offset.reset": "earliest"}
+    if JOB.alone:
+        for name, (sink, output) in sinks().items():
+            if name != "files":
+                stream = kafka_direct.createDirectStream(ssc, [JOB.source], params, fromOffsets=sink.positions())
+                stream.foreachRDD(guarded(output, name))
+    else:
+        ssc.checkpoint(JOB.checkpoint)
+        stream = kafka_direct.createDirectStream(ssc, [JOB.source], params)
+        for _, output in sinks().values():
+            stream.foreachRDD(guarded(output))
+    stream.foreachRDD(say)
+    return ssc
+
+
+def main():
+    ssc = build() if JOB.alone else StreamingContext.getOrCreate(JOB.checkpoint, build)
+    ssc.start()
+    threading.Thread(target=stop_when_told, args=(ssc,), daemon=True).start()
+    ssc.awaitTermination()
+
+
+def stop_when_told(ssc):
+    told = sys.stdin.readline()
+    if not told:  # who started this has died
+        os._exit(FAILED)
+    ssc.stop(True, True)
+
+
+def prepare(folder, postgres):
+    """The tables, before the first start."""
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    for connection in (sqlite3.connect(f"{folder}/results.db"), psycopg.connect(postgres)):
+        connection.cursor().execute("CREATE TABLE results (value VARCHAR(100))")
+        connection.commit()
+        connection.close()
+
+
+def results(job):
+    """What each sink holds, as its readers see it."""
+    from kafka_direct.broker import Cluster, read_range
+    from kafka_direct.offsets import OffsetRange
+    from kafka_direct.options import ClientParams, Subscription
+
+    found = {}
+    for name, connection in (("sqlite", sqlite3.connect(job.sqlite)), ("postgres", psycopg.connect(job.postgres))):
+        cursor = connection.cursor()
+        cursor.execute("SELECT value FROM results")
+        found[name] = [value for (value,) in cursor.fetchall()]
+        connection.close()
+    params = ClientParams.parse({"bootstrap.servers": job.bootstrap, "isolation.level": "read_committed"})
+    cluster = Cluster(params)
+    ends = cluster.find_available(Subscription.parse([job.topic])).latest
+    ranges = [OffsetRange(p.topic, p.partition, 0, end) for p, end in ends.items()]
+    found["kafka"] = [m.value().decode() for range_ in ranges for chunk in read_range(params, range_) for m in chunk]
+    parts = Path(job.folder, "files").glob("batch=*/part-*")
+    found["files"] = [line for part in parts for line in part.read_text().splitlines()]
+    return found

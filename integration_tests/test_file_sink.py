@@ -1,0 +1,89 @@
+"""FileSink: a batch's files appear together, a replay takes their place, a failed batch leaves nothing."""
+
+import pytest
+
+from kafka_direct.errors import ArgumentTypeError, ConfigError, KafkaDirectError
+from kafka_direct.sinks import FileSink
+
+
+def texts(folder):
+    return sorted(line for part in folder.glob("part-*") for line in part.read_text().splitlines())
+
+
+def test_a_replay_takes_the_place_of_what_it_wrote(sc, tmp_path):
+    """There is one folder for each batch id, with the files of its last run alone; nothing hidden is left."""
+    sink = FileSink(f"file:{tmp_path}/out")
+    for values, parts in ((["a", "b", "c"], 3), (["a", "b"], 1)):
+        with sink.batch(7) as folder:
+            sc.parallelize(values, parts).saveAsTextFile(folder)
+            assert not (tmp_path / "out/batch=7").exists() or values == ["a", "b"]
+        assert texts(tmp_path / "out/batch=7") == values
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["batch=7"]
+    assert sorted(sc.textFile(f"{tmp_path}/out/*").collect()) == ["a", "b"]
+
+
+def test_a_batch_that_fails_half_way_is_not_there(sc, tmp_path):
+    """Readers see what was there before; the next attempt clears up what a killed one left."""
+    sink, out = FileSink(str(tmp_path)), tmp_path / "batch=0"
+
+    def fail():
+        with sink.batch(0) as folder:
+            sc.parallelize(["half"], 1).saveAsTextFile(folder)
+            raise RuntimeError("half way")
+
+    with pytest.raises(RuntimeError, match="half way"):
+        fail()
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / ".batch=0.of-a-killed-run").mkdir()
+    with sink.batch(0) as folder:
+        sc.parallelize(["whole"], 1).saveAsTextFile(folder)
+    assert texts(out) == ["whole"]
+    assert list(tmp_path.iterdir()) == [out]
+    with pytest.raises(KafkaDirectError, match="nothing was written"), sink.batch(0):
+        pass
+    assert texts(out) == ["whole"]
+
+
+def test_a_stream_writes_each_batch_to_its_folder(run_stream, kafka_topic, kafka_produce, tmp_path):
+    """A batch that fails after it was written is written again by its replay, to the same place."""
+    topic, out = kafka_topic(), tmp_path / "out"
+    kafka_produce(topic, ["a", "b"])
+    sink, failing = FileSink(str(out)), [True]
+
+    def save(rdd):
+        with sink.batch(rdd) as folder:
+            rdd.map(lambda row: row[1]).saveAsTextFile(folder)
+        if failing:
+            raise RuntimeError("after the write")
+
+    def all_texts():
+        return sorted(text for batch in out.glob("batch=*") for text in texts(batch))
+
+    run_stream(topic, save, lambda: "b" in all_texts(), checkpoint=str(tmp_path / "checkpoint"))
+    failing.clear()
+    kafka_produce(topic, ["c"])
+    run_stream(topic, save, lambda: "c" in all_texts(), checkpoint=str(tmp_path / "checkpoint"))
+    assert all_texts() == ["a", "b", "c"]
+
+
+def test_without_lasting_batch_ids_there_is_no_replay_to_recognise(run_stream, kafka_topic, tmp_path):
+    """A stream without a checkpoint is refused, and what has no batch id."""
+    sink, told = FileSink(str(tmp_path)), []
+
+    def save(rdd):
+        for wrong in (rdd, rdd.map(str)):
+            try:
+                sink.batch(wrong).__enter__()
+            except (ConfigError, ArgumentTypeError) as error:
+                told.append(str(error))
+
+    run_stream(kafka_topic(), save, lambda: told)
+    assert "lasting batch ids" in told[0]
+    assert "the stream's own RDD" in told[1]
+
+
+@pytest.mark.parametrize("path", ["s3a://bucket/x", "gs://bucket/x"])
+def test_object_stores_are_refused(path):
+    """They rename file by file: a reader would see half a batch."""
+    with pytest.raises(ConfigError, match="cannot rename a folder at once"):
+        FileSink(path)

@@ -1,0 +1,297 @@
+"""KafkaSink: records and source offsets in one transaction, whatever is tried again, copied or fenced."""
+
+import threading
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from pyspark.sql import SparkSession
+
+from kafka_direct.broker import Cluster, TransactionalOutput, read_range
+from kafka_direct.errors import ArgumentTypeError, ConfigError, Fenced, OutOfOrder
+from kafka_direct.offsets import OffsetRange, TopicPartition
+from kafka_direct.options import ClientParams, Subscription
+from kafka_direct.sinks import KafkaRecord, KafkaSink
+
+
+class Output:
+    """A topic as its readers see it: what is committed."""
+
+    def __init__(self, servers, topic):
+        self.topic, self.servers = topic, {"bootstrap.servers": servers}
+        self._params = ClientParams.parse(self.servers | {"isolation.level": "read_committed"})
+
+    def records(self):
+        cluster = Cluster(self._params)
+        partitions, topic_ids = cluster.find_partitions(Subscription.parse([self.topic]))
+        ends = cluster.find_offsets(partitions, topic_ids).latest
+        ranges = [OffsetRange(p.topic, p.partition, 0, end) for p, end in sorted(ends.items())]
+        return [message for range_ in ranges for chunk in read_range(self._params, range_) for message in chunk]
+
+    def values(self):
+        return [message.value().decode() for message in self.records()]
+
+    def sink(self, name="copy", **params):
+        return KafkaSink(self.servers | params, self.topic, name=f"{name}-of-{self.topic}")
+
+    def target(self, **params):
+        params = ClientParams.parse(self.servers | params)
+        return TransactionalOutput(params=params, name=f"copy-of-{self.topic}", topic=self.topic)
+
+
+@pytest.fixture
+def output(kafka, kafka_topic):
+    return Output(kafka.bootstrap_servers, kafka_topic(partitions=2))
+
+
+def r(topic, start, until, partition=0):
+    return OffsetRange(topic, partition, start, until)
+
+
+# -- the transaction itself
+
+
+def test_records_and_offsets_arrive_together(output, kafka_topic):
+    """A range is written once; its replay is seen to be there, and the records are not asked for."""
+    source = kafka_topic()
+    target = output.target().claim("me")
+
+    def unwanted():
+        raise AssertionError("a replay was computed")
+        yield
+
+    assert target.write("w", [r(source, 0, 2)], [("k", "a"), (None, b"b")], batch_id=7)
+    assert not target.write("w", [r(source, 0, 2)], unwanted())
+    assert sorted(output.values()) == ["a", "b"]
+    assert target.positions() == {TopicPartition(source, 0): 2}
+    with pytest.raises(OutOfOrder):
+        target.write("w", [r(source, 4, 5)], unwanted())
+
+
+def test_what_fails_half_way_is_not_there(output, kafka_topic):
+    """Neither records nor offsets; the next attempt writes all."""
+    source = kafka_topic()
+    target = output.target().claim("me")
+
+    def failing():
+        yield ("k", "half")
+        raise RuntimeError("no more")
+
+    with pytest.raises(RuntimeError, match="no more"):
+        target.write("w", [r(source, 0, 2)], failing())
+    assert output.values() == []
+    assert target.positions() == {}
+    assert target.write("w", [r(source, 0, 2)], [("k", "whole")])
+    assert output.values() == ["whole"]
+
+
+@pytest.mark.parametrize("slow_one_ends", ["before the copy commits", "after the copy has committed"])
+def test_of_two_copies_of_a_task_one_writes(output, kafka_topic, slow_one_ends):
+    """Speculation, or a worker that was believed dead: the older copy is fenced, whatever it has sent."""
+    source = kafka_topic()
+    target = output.target().claim("me")
+    is_open, go_on, fenced = threading.Event(), threading.Event(), []
+
+    def slow():
+        yield ("k", "slow")
+        is_open.set()
+        go_on.wait()
+
+    def write_slowly():
+        try:
+            target.write("w", [r(source, 0, 1)], slow())
+        except Fenced as error:
+            fenced.append(str(error))
+
+    thread = threading.Thread(target=write_slowly)
+    thread.start()
+    is_open.wait()
+
+    def quick():
+        yield ("k", "quick")
+        if slow_one_ends.startswith("before"):
+            go_on.set()
+            thread.join()
+
+    assert target.write("w", [r(source, 0, 1)], quick())
+    go_on.set()
+    thread.join()
+
+    assert output.values() == ["quick"]
+    assert "has a newer producer" in fenced[0]
+
+
+def test_a_kept_producer_that_was_fenced_is_replaced(output, kafka_topic):
+    """A partition that another worker had meanwhile costs a new producer, not a failed task."""
+    source = kafka_topic()
+    target = output.target().claim("me")
+    elsewhere = replace(target, params=ClientParams.parse(output.servers | {"client.id": "another worker"}))
+
+    for number, worker in enumerate((target, elsewhere, target, elsewhere)):
+        assert worker.write("w", [r(source, number, number + 1)], [("k", str(number))])
+    assert sorted(output.values()) == list("0123")
+
+
+def test_a_second_driver_stops_the_first(output, kafka_topic):
+    """The newest claim works; an older driver is told whose turn it is, by its next look and by its tasks."""
+    source = kafka_topic()
+    old = output.target().claim("process 1 of a")
+    assert old.write("w", [r(source, 0, 1)], [("k", "a")])
+    new = output.target().claim("process 2 of b")
+    assert new.write("w", [r(source, 1, 2)], [("k", "b")])
+
+    for act in (old.require_owner, lambda: old.write("w", [r(source, 2, 3)], [("k", "zombie")])):
+        with pytest.raises(Fenced, match=r"belongs to another driver now, process 2 of b, .* must stop"):
+            act()
+    new.require_owner()
+    assert sorted(output.values()) == ["a", "b"]
+
+
+def test_a_long_transaction_is_given_up_in_time(output, kafka_topic):
+    """Before the brokers abort it, with the setting that allows more; nothing of it is visible."""
+    source = kafka_topic()
+    target = output.target(**{"transaction.timeout.ms": 2000}).claim("me")
+
+    def endless():
+        while True:
+            yield ("k", "late")
+
+    with pytest.raises(
+        ConfigError, match=r"records of w took \d s, and the brokers abort .* raise transaction\.timeout"
+    ):
+        target.write("w", [r(source, 0, 9)], endless())
+    assert output.values() == []
+    assert target.positions() == {}
+
+
+@pytest.mark.parametrize("wrong", ["text", ("one", "two", "three"), (1, "number"), KafkaRecord(value={"a": 1})])
+def test_what_is_no_record_is_refused(output, kafka_topic, wrong):
+    """The error says what is wanted; nothing is written."""
+    source = kafka_topic()
+    with pytest.raises(ArgumentTypeError, match="to write"):
+        output.target().claim("me").write("w", [r(source, 0, 2)], [("k", "good"), wrong])
+    assert output.values() == []
+
+
+def test_a_record_may_say_everything(output, kafka_topic):
+    """Topic, partition, time and headers of its own."""
+    source, other = kafka_topic(), kafka_topic(partitions=3)
+    record = KafkaRecord("v", "k", other, 2, 1_700_000_000_000, [("h", b"1")])
+    output.target().claim("me").write("w", [r(source, 0, 1)], [record])
+
+    (message,) = Output(output.servers["bootstrap.servers"], other).records()
+    assert (message.partition(), message.timestamp()[1], message.headers()) == (2, 1_700_000_000_000, [("h", b"1")])
+
+
+# -- in streams
+
+
+def test_the_output_alone_is_enough(output, run_stream, kafka_topic, kafka_produce):
+    """With no checkpoint a stream goes on where its output ends, and a failed attempt of a task is none."""
+    topic, produced = kafka_topic(partitions=3), []
+    for round_ in range(2):
+        values = [f"{round_}-{n}" for n in range(200)]
+        kafka_produce(topic, values, keys=values)
+        produced += values
+        sink = output.sink()
+
+        def fail_once(row):
+            from pyspark import TaskContext
+
+            if row[1].endswith("-77") and TaskContext.get().attemptNumber() == 0:
+                raise RuntimeError("the first attempt fails")
+            return row
+
+        failures = run_stream(
+            topic,
+            lambda rdd, sink=sink: sink.save_partitions(rdd.map(fail_once)),
+            lambda wanted=200 * (round_ + 1): len(output.values()) >= wanted,
+            from_offsets=sink.positions(),
+        )
+        assert failures == []
+        assert Counter(output.values()) == Counter(produced)
+
+
+def test_a_replayed_batch_is_skipped(output, run_stream, kafka_topic, kafka_produce, tmp_path):
+    """A batch that fails after its transactions are committed runs again at the next start, and is recognised."""
+    topic, answers = kafka_topic(partitions=2), []
+    kafka_produce(topic, [str(n) for n in range(50)], keys=[str(n) for n in range(50)])
+
+    def save_and_fail(rdd):
+        output.sink().save_partitions(rdd)
+        raise RuntimeError("the second output fails")
+
+    def save(rdd):
+        answers.append((rdd.count(), output.sink().save_partitions(rdd)))
+
+    run_stream(topic, save_and_fail, lambda: len(output.values()) >= 50, checkpoint=str(tmp_path / "checkpoint"))
+    kafka_produce(topic, ["last"])
+    run_stream(topic, save, lambda: len(output.values()) >= 51, checkpoint=str(tmp_path / "checkpoint"))
+
+    assert Counter(output.values()) == Counter([*map(str, range(50)), "last"])
+    assert next(written for count, written in answers if count == 50) == 0
+
+
+def test_a_shuffle_is_refused_or_written_whole(output, run_stream, kafka_topic, kafka_produce):
+    """Its partitions are no ranges; the whole batch in one transaction of the driver is as exact."""
+    topic, refused, sink = kafka_topic(partitions=3), [], output.sink()
+    kafka_produce(topic, ["x"] * 20 + ["y"] * 10, keys=[str(n) for n in range(30)])
+
+    def save(rdd):
+        counts = rdd.map(lambda row: (row[1], 1)).reduceByKey(lambda a, b: a + b).map(lambda row: (row[0], f"{row[1]}"))
+        try:
+            sink.save_partitions(counts)
+        except ConfigError as error:
+            refused.append(str(error))
+        sink.save(counts, source=rdd)
+
+    run_stream(topic, save, output.values)
+    totals = Counter()
+    for message in output.records():
+        totals[message.key().decode()] += int(message.value())
+    assert totals == {"x": 20, "y": 10}
+    assert "not its batch's offset ranges any more" in refused[0]
+
+
+def test_the_streams_own_group_is_refused(output, run_stream, kafka_topic):
+    """The stream commits to its group after the output: late, it would move the sink back."""
+    sink = output.sink()
+    failures = run_stream(kafka_topic(), sink.save_partitions, lambda: False, group=f"copy-of-{output.topic}")
+    assert "give the sink another name" in str(failures[0])
+
+
+def test_foreach_batch_writes_each_batch_once(sc, output, tmp_path):
+    """A query whose batch fails after it was written writes it no second time."""
+    session = SparkSession(sc)
+    failing, answers = [True], []
+
+    def query():
+        frame = session.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
+        frame = frame.selectExpr("CAST(value AS STRING) AS key", "CAST(value AS STRING) AS value")
+        sink = output.sink("query")
+
+        def save(batch, batch_id):
+            answers.append((batch_id, sink.save_batch(batch, batch_id)))
+            if batch_id == 1 and failing.pop():
+                failing.append(False)
+                raise RuntimeError("after the write")
+
+        writer = frame.writeStream.foreachBatch(save).option("checkpointLocation", str(tmp_path / "checkpoint"))
+        return writer.start()
+
+    failing.insert(0, False)
+    first = query()
+    with pytest.raises(Exception, match="after the write"):
+        first.awaitTermination()
+    second = query()
+    try:
+        from kafka_direct.testing import wait_until
+
+        wait_until(lambda: answers and answers[-1][0] >= 3, "four batches", timeout=60)
+    finally:
+        second.stop()
+    batches = max(id_ for id_, is_written in answers if is_written) + 1
+
+    assert (1, True) in answers
+    assert (1, False) in answers
+    assert sorted(map(int, output.values())) == list(range(10 * batches))

@@ -1,0 +1,189 @@
+"""SqlSink in real streams: each record once in the database, whatever is run again; SQLite and PostgreSQL."""
+
+import sqlite3
+from collections import Counter
+
+import pytest
+
+from kafka_direct.errors import ConfigError, Fenced, OutOfOrder
+from kafka_direct.offsets import TopicPartition
+from kafka_direct.sinks import SqlSink
+
+
+class Database:
+    """A database with a table of results, as a test and its workers see it."""
+
+    def __init__(self, connect, mark):
+        self.connect, self.mark = connect, mark
+        self.run("CREATE TABLE results (value VARCHAR(100))")
+
+    def run(self, statement):
+        connection = self.connect()
+        cursor = connection.cursor()
+        cursor.execute(statement)
+        rows = cursor.fetchall() if cursor.description else []
+        connection.commit()
+        connection.close()
+        return rows
+
+    def results(self):
+        return [value for (value,) in self.run("SELECT value FROM results")]
+
+    def insert(self):
+        statement = f"INSERT INTO results VALUES ({self.mark})"
+
+        def insert(cursor, rows):
+            for _, value in rows:
+                cursor.execute(statement, (value,))
+
+        return insert
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request, tmp_path):
+    if request.param == "sqlite":
+        path = str(tmp_path / "results.db")
+        return Database(lambda: sqlite3.connect(path, timeout=60), "?")
+    return request.getfixturevalue("postgres_database")
+
+
+@pytest.fixture
+def postgres_database(postgres):
+    address = postgres.new_database()
+
+    def connect():
+        import psycopg
+
+        return psycopg.connect(address)
+
+    return Database(connect, "%s")
+
+
+@pytest.mark.parametrize("form", ["save", "save_partitions"])
+def test_the_store_alone_is_enough(database, run_stream, kafka_topic, kafka_produce, form):
+    """With no checkpoint a stream goes on where its results end: nothing is lost, nothing is there twice."""
+    topic, produced = kafka_topic(partitions=3), []
+    for round_ in range(3):
+        values = [f"{round_}-{n}" for n in range(100)]
+        kafka_produce(topic, values, keys=values)
+        produced += values
+        sink = SqlSink(database.connect, "results")
+        save, insert = getattr(sink, form), database.insert()
+        run_stream(
+            topic,
+            lambda rdd, save=save, insert=insert: save(rdd, insert),
+            lambda wanted=100 * (round_ + 1): len(database.results()) >= wanted,
+            from_offsets=sink.positions(),
+        )
+        assert Counter(database.results()) == Counter(produced)
+    assert sum(sink.positions().values()) == len(produced)
+
+
+def test_a_replayed_batch_is_skipped(database, run_stream, kafka_topic, kafka_produce, tmp_path):
+    """A batch that fails after its results are in the database runs again at the next start, and is recognised."""
+    topic = kafka_topic(partitions=2)
+    kafka_produce(topic, [str(n) for n in range(50)], keys=[str(n) for n in range(50)])
+    answers, insert = [], database.insert()
+
+    def save_and_fail(rdd):
+        SqlSink(database.connect, "results").save(rdd, insert)
+        raise RuntimeError("the second output fails")
+
+    def save(rdd):
+        answers.append((rdd.batchId(), rdd.count(), SqlSink(database.connect, "results").save(rdd, insert)))
+
+    run_stream(topic, save_and_fail, lambda: len(database.results()) >= 50, checkpoint=str(tmp_path / "checkpoint"))
+    kafka_produce(topic, ["last"])
+    run_stream(topic, save, lambda: len(database.results()) >= 51, checkpoint=str(tmp_path / "checkpoint"))
+
+    assert Counter(database.results()) == Counter([*map(str, range(50)), "last"])
+    replayed = next(answer for answer in answers if answer[1] == 50)
+    assert replayed[2] is False
+
+
+def test_a_second_driver_stops_the_first(database, run_stream, kafka_topic, kafka_produce):
+    """When another one takes the output over, the first writes no more, and its error names the other."""
+    topic = kafka_topic()
+    first, insert, told = SqlSink(database.connect, "results"), database.insert(), []
+    kafka_produce(topic, ["a"])
+
+    def save(rdd):
+        try:
+            first.save(rdd, insert)
+        except Fenced as error:
+            told.append(str(error))
+            raise
+        if "a" in database.results() and not told:
+            SqlSink(database.connect, "results").store.claim("the second driver")
+            kafka_produce(topic, ["b"])
+
+    failures = run_stream(topic, save, lambda: told)
+
+    assert "belongs to another driver now, the second driver" in told[0]
+    assert isinstance(failures[0], Fenced)
+    assert database.results() == ["a"]
+
+
+def test_batches_after_a_failed_one_wait_for_it(database, run_stream, kafka_topic, kafka_produce, tmp_path):
+    """A batch behind one that failed is refused; after a restart both are saved, in order."""
+    topic, checkpoint = kafka_topic(), str(tmp_path / "checkpoint")
+    kafka_produce(topic, ["a"])
+    sink, insert, refused = SqlSink(database.connect, "results"), database.insert(), []
+
+    def fail(cursor, rows):
+        kafka_produce(topic, ["b"])
+        raise RuntimeError("not this one")
+
+    def save(rdd):
+        try:
+            sink.save(rdd, fail if rdd.offsetRanges()[0].fromOffset == 0 else insert)
+        except OutOfOrder as error:
+            refused.append(str(error))
+            raise
+
+    run_stream(topic, save, lambda: refused, checkpoint=checkpoint)
+    assert database.results() == []
+    assert "stands at offset 0" in refused[0]
+    assert "begins at 1: the batch before it was not saved" in refused[0]
+    again = SqlSink(database.connect, "results")
+    run_stream(topic, lambda rdd: again.save(rdd, insert), lambda: len(database.results()) == 2, checkpoint=checkpoint)
+    assert database.results() == ["a", "b"]
+
+
+def test_results_of_a_shuffle_are_saved_whole(database, run_stream, kafka_topic, kafka_produce):
+    """Counts over a batch and its offsets are one transaction on the driver; per partition they are refused."""
+    topic = kafka_topic(partitions=3)
+    kafka_produce(topic, ["x"] * 20 + ["y"] * 10, keys=[str(n) for n in range(30)])
+    sink, insert, refused = SqlSink(database.connect, "results"), database.insert(), []
+
+    def save(rdd):
+        counts = rdd.map(lambda row: (row[1], 1)).reduceByKey(lambda a, b: a + b)
+        for save_wrongly in (sink.save_partitions, sink.save):
+            try:
+                save_wrongly(counts, insert)
+            except ConfigError as error:
+                refused.append(str(error))
+        sink.save(counts.map(lambda row: (None, f"{row[0]}{row[1]}")), insert, source=rdd)
+
+    run_stream(topic, save, database.results)
+    totals = Counter()
+    for value in database.results():
+        totals[value[0]] += int(value[1:])
+    assert totals == {"x": 20, "y": 10}
+    assert len(refused) >= 2
+    assert all("not its batch's offset ranges any more" in text for text in refused)
+
+
+def test_two_outputs_of_one_name_are_refused(database, run_stream, kafka_topic, kafka_produce):
+    """The second would find every batch saved, and skip it: that is said, not done."""
+    topic = kafka_topic()
+    kafka_produce(topic, ["a"])
+    sink, insert = SqlSink(database.connect, "results"), database.insert()
+
+    def save_twice(rdd):
+        if sink.save(rdd.map(lambda row: row), insert):
+            sink.save(rdd, insert)
+
+    failures = run_stream(topic, save_twice, lambda: "a" in database.results())
+    assert "saved to twice in one batch" in str(failures[0])
+    assert sink.positions() == {TopicPartition(topic, 0): 1}

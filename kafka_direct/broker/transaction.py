@@ -1,0 +1,206 @@
+"""`TransactionalOutput`: records and the source offsets they come from, in one Kafka transaction.
+
+Each writer of an output has a transactional.id, and the brokers let the newest producer of an id work alone. What is
+committed is asked after that is settled: then nothing of an older producer can come any more, so a range that is not
+there yet is not on its way either. The offsets go into the transaction before the first record: a kept producer that
+was fenced meanwhile learns it while its records can still be given to a new one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import TopicPartition as ClientPartition
+
+from kafka_direct.errors import Fenced
+from kafka_direct.offsets import Advance, Progress, TopicPartition, plan_advance
+from kafka_direct.offsets.progress import Step, plan_start
+
+from .failure import servers_of
+from .group import ConsumerGroup
+from .transactional_producer import TransactionalProducer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator
+
+    from kafka_direct.offsets import Loss, OffsetRange
+    from kafka_direct.options import ClientParams
+
+# Idle producers of this process by transactional.id, the latest last. Clients do not survive a fork.
+KEPT_PRODUCERS = 16
+_idle: dict[tuple[int, ClientParams, str], TransactionalProducer] = {}
+_groups: dict[tuple[int, ClientParams], ConsumerGroup] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionalOutput:
+    """The output `name`: its progress is that of the consumer group `name`, written by nobody but its transactions.
+
+    `epoch` is the driver's that this belongs to; see `claim`.
+    """
+
+    params: ClientParams
+    name: str
+    topic: str
+    epoch: int = 0
+    group: str | None = None  # another one than `name`, for progress of another kind
+
+    def claim(self, owner: str) -> TransactionalOutput:
+        """Take the output over: the same, for a driver newer than all before. `owner` is what these are told."""
+        drivers, marker = self._drivers(), TopicPartition(self.topic, 0)
+
+        def count() -> Advance:
+            epoch, _ = drivers.owner()
+            return Advance((Step(marker, epoch, Progress(0, epoch + 1)),), is_new=True)
+
+        # Of two that claim at a time, the later producer goes on.
+        with drivers.transaction(f"{self.name}-driver", count, {"owner": owner[:500]}) as (_, counted):
+            return replace(self, epoch=counted.steps[0].after.next)
+
+    def require_owner(self) -> None:
+        """Refuse to go on after another driver has claimed the output."""
+        epoch, owner = self._drivers().owner()
+        if epoch > self.epoch:  # less: the brokers have forgotten it, after a week or as they are set
+            raise self._fenced(owner)
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """The next offset of each source partition."""
+        return self._group().everything()
+
+    def find_unknown(self, ranges: Collection[OffsetRange]) -> list[OffsetRange]:
+        """The ranges in whose partitions the output has not begun."""
+        known = self._progress(ranges)
+        return [range_ for range_ in ranges if range_.topicPartition() not in known]
+
+    def note_start(self, range_: OffsetRange) -> None:
+        """Note where the output begins in a partition, unless it has."""
+
+        def begin() -> Advance:
+            return Advance(plan_start([range_], self._progress([range_])), is_new=False)
+
+        with self.transaction(self.writer_of(range_), begin, {"epoch": self.epoch}):
+            pass
+
+    def writer_of(self, range_: OffsetRange) -> str:
+        """The transactional.id for all that comes from one source partition."""
+        return f"{self.name}-{range_.topic}-{range_.partition}"
+
+    def is_saved(self, ranges: Collection[OffsetRange], losses: Collection[Loss]) -> bool:
+        """Whether these ranges have no records, or the output has them. Only a look: `write` decides."""
+        return not plan_advance(ranges, self._progress(ranges), output=f"output {self.name}", losses=losses).is_new
+
+    def write(
+        self,
+        writer: str,
+        ranges: Collection[OffsetRange],
+        records: Iterable[Any],
+        *,
+        losses: Collection[Loss] = (),
+        batch_id: int | None = None,
+    ) -> bool:
+        """Write records and note their ranges in one transaction of the producer `writer`.
+
+        False, and the records are not looked at, if the output has the ranges.
+
+        Raises:
+            Fenced: another driver has taken over, or another copy of this task has.
+            OutOfOrder, ConfigError: as `plan_advance`.
+            ConfigError: the records took longer to come than a transaction may last.
+        """
+
+        def judge() -> Advance:
+            return plan_advance(ranges, self._progress(ranges), output=f"output {self.name}", losses=losses)
+
+        with self.transaction(writer, judge, {"batchId": batch_id, "epoch": self.epoch}) as (producer, advance):
+            if advance.is_new:
+                producer.write(self.topic, records)
+            return advance.is_new
+
+    @contextmanager
+    def transaction(
+        self, writer: str, judge: Callable[[], Advance], note: dict[str, Any]
+    ) -> Iterator[tuple[TransactionalProducer, Advance]]:
+        """A transaction that moves the progress as `judge` says; none if it does not move.
+
+        Committed at the block's end, aborted on its error.
+        """
+        key = (os.getpid(), self.params, writer)
+        producer = _idle.pop(key, None)
+        try:
+            advance = None if producer is None else self._begin(producer, judge(), note)
+        except Fenced:
+            advance = None  # since it was kept, another worker has had this partition
+        if producer is None or advance is None:
+            producer = TransactionalProducer(self.params, writer)
+            advance = self._begin(producer, judge(), note)
+        try:
+            yield producer, advance
+            if advance.steps:
+                producer.commit()
+        except BaseException:
+            producer.abort()
+            raise
+        # Not after an error: what is wrong with a producer stays behind.
+        _idle[key] = producer
+        while len(_idle) > KEPT_PRODUCERS:
+            del _idle[next(iter(_idle))]
+
+    def _begin(self, producer: TransactionalProducer, advance: Advance, note: dict[str, Any]) -> Advance:
+        offsets = [
+            ClientPartition(
+                step.topic_partition.topic,
+                step.topic_partition.partition,
+                step.after.next,
+                json.dumps({"first": step.after.first, **note}),
+            )
+            for step in advance.steps
+        ]
+        if offsets:
+            producer.begin(offsets, self._group())
+        return advance
+
+    def _progress(self, ranges: Collection[OffsetRange]) -> dict[TopicPartition, Progress]:
+        progress = {}
+        for partition, (offset, text) in self._group().progress([r.topicPartition() for r in ranges]).items():
+            noted = _parse(text)
+            if noted.get("epoch", 0) > self.epoch:
+                self.require_owner()
+            progress[partition] = Progress(noted.get("first", 0), offset)
+        return progress
+
+    def owner(self) -> tuple[int, str]:
+        """The epoch of the newest driver, in a group of drivers, and what it says of itself."""
+        epoch, text = (
+            self._group().progress([TopicPartition(self.topic, 0)]).get(TopicPartition(self.topic, 0), (0, "{}"))
+        )
+        return epoch, str(_parse(text).get("owner"))
+
+    def _fenced(self, owner: str) -> Fenced:
+        return Fenced(
+            f"output {self.name} in Kafka at {servers_of(self.params)} belongs to another driver now, {owner}, which "
+            "started after this one; this one must stop: run one driver per output.",
+            epoch=self.epoch,
+            owner=owner,
+        )
+
+    def _group(self) -> ConsumerGroup:
+        # Read committed: the answer waits for a transaction that is being finished.
+        params = replace(self.params, group_id=self.group or self.name, isolation_level="read_committed")
+        return _groups.setdefault((os.getpid(), params), ConsumerGroup(params))
+
+    def _drivers(self) -> TransactionalOutput:
+        """Where drivers are counted: a group of its own, with the epoch as the offset of one partition."""
+        return replace(self, group=f"{self.name}-driver")
+
+
+def _parse(text: str) -> dict[str, Any]:
+    """What a transaction noted; nothing where somebody moved the group by hand."""
+    with suppress(ValueError):
+        noted = json.loads(text)
+        if isinstance(noted, dict):
+            return noted
+    return {}

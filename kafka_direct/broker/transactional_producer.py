@@ -1,0 +1,159 @@
+"""`TransactionalProducer`: the one producer of a transactional.id, with at most one transaction open."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from kafka_direct.errors import ArgumentTypeError, ConfigError, Fenced, KafkaDirectError
+
+from .deadline import Deadline
+from .failure import build_client, servers_of, translate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from confluent_kafka import TopicPartition as ClientPartition
+
+    from kafka_direct.options import ClientParams
+
+    from .group import ConsumerGroup
+
+ANSWER_SECONDS = 60.0
+TIMEOUT_KEY = "transaction.timeout.ms"
+DEFAULT_TIMEOUT_MS = 60_000
+# Of the time after which the brokers abort a transaction; the rest is for the commit.
+OURS = 0.8
+QUEUE_FULL_SECONDS = 0.5
+POLL_EVERY = 1000  # records
+
+_FENCED = frozenset(
+    {
+        KafkaError._FENCED,  # noqa: SLF001  librdkafka's own codes are underscored by name
+        KafkaError.INVALID_PRODUCER_EPOCH,
+        KafkaError.PRODUCER_FENCED,
+        KafkaError.INVALID_PRODUCER_ID_MAPPING,
+        KafkaError.UNKNOWN_PRODUCER_ID,
+    }
+)
+
+
+class KafkaRecord(NamedTuple):
+    """A record to write; `timestamp` in milliseconds since the epoch. Without a partition the key decides."""
+
+    value: str | bytes | None
+    key: str | bytes | None = None
+    topic: str | None = None
+    partition: int | None = None
+    timestamp: int | None = None
+    headers: list[tuple[str, bytes | None]] | None = None
+
+
+class TransactionalProducer:
+    """A producer whose id nobody else has when it is there, and at most one transaction of it."""
+
+    def __init__(self, params: ClientParams, writer: str) -> None:
+        self._servers = servers_of(params)
+        self._writer = writer
+        self._timeout_ms = int(str(dict(params.entries).get(TIMEOUT_KEY, DEFAULT_TIMEOUT_MS)))
+        self._undelivered: KafkaError | None = None
+        self._ends = self._begun = 0.0
+        config = params.for_transactions(writer)
+        self._client: Any = build_client(Producer, config, on_delivery=self._note_delivery)
+        deadline = Deadline(ANSWER_SECONDS)
+        self._run("taking over", lambda: self._client.init_transactions(deadline.left()), deadline)
+
+    def begin(self, offsets: list[ClientPartition], group: ConsumerGroup) -> None:
+        """Begin a transaction with the offsets that it moves."""
+        self._undelivered = None
+        self._begun = time.monotonic()
+        self._ends = self._begun + OURS * self._timeout_ms / 1000
+        metadata = group.metadata()
+        deadline = Deadline(ANSWER_SECONDS)
+        self._client.begin_transaction()
+        self._run(
+            "beginning", lambda: self._client.send_offsets_to_transaction(offsets, metadata, deadline.left()), deadline
+        )
+
+    def write(self, topic: str, records: Iterable[Any]) -> None:
+        for number, record in enumerate(records):
+            if time.monotonic() > self._ends:
+                raise self._too_long(number)
+            self._enqueue(_arguments(record, topic), number)
+            if number % POLL_EVERY == 0:
+                self._client.poll(0)
+
+    def _enqueue(self, arguments: dict[str, Any], number: int) -> None:
+        while True:
+            try:
+                self._client.produce(**arguments)
+            except BufferError:  # the queue is full
+                self._client.poll(QUEUE_FULL_SECONDS)
+                if time.monotonic() > self._ends:
+                    raise self._too_long(number) from None
+            except KafkaException as failure:
+                raise self._translated(failure.args[0], f"writing to {arguments['topic']}") from failure
+            except TypeError as cause:
+                raise ArgumentTypeError(
+                    f"keys and values to write are text, bytes or None; in a record to {arguments['topic']}: {cause}."
+                ) from cause
+            else:
+                return
+
+    def commit(self) -> None:
+        if time.monotonic() > self._ends:
+            raise self._too_long(None)
+        left = Deadline(self._begun + self._timeout_ms / 1000 - time.monotonic())
+        self._run("committing", lambda: self._client.commit_transaction(left.left()), left)
+
+    def abort(self) -> None:
+        """Undo what is open; if that fails, the next producer of this id does it."""
+        deadline = Deadline(ANSWER_SECONDS / 6)
+        with suppress(KafkaDirectError):
+            self._run("aborting", lambda: self._client.abort_transaction(deadline.left()), deadline)
+
+    def _run(self, doing: str, call: Callable[[], object], deadline: Deadline) -> None:
+        while True:
+            try:
+                call()
+            except KafkaException as failure:
+                error = failure.args[0]
+                if error.retriable() and not error.txn_requires_abort() and not deadline.is_over():
+                    continue
+                raise self._translated(error, f"{doing} the transaction of {self._writer}") from failure
+            return
+
+    def _translated(self, error: KafkaError, doing: str) -> KafkaDirectError:
+        if error.code() in _FENCED or error.fatal():
+            return Fenced(
+                f"{self._writer} has a newer producer ({error.str()}): another copy of this task, or another driver, "
+                "has taken over; nothing of this one is visible.",
+                writer=self._writer,
+            )
+        if self._undelivered is not None:
+            error = self._undelivered
+        return translate(error, doing, self._servers)
+
+    def _note_delivery(self, error: KafkaError | None, _: object) -> None:
+        if error is not None and self._undelivered is None:
+            self._undelivered = error
+
+    def _too_long(self, number: int | None) -> ConfigError:
+        records = "its records" if number is None else f"{number} records"
+        return ConfigError(
+            f"{records} of {self._writer} took {time.monotonic() - self._begun:.0f} s, and the brokers abort a "
+            f"transaction after {self._timeout_ms / 1000:g} s; raise {TIMEOUT_KEY} in the sink's kafkaParams (up to "
+            "the brokers' transaction.max.timeout.ms), or make batches smaller with maxRatePerPartition."
+        )
+
+
+def _arguments(record: Any, topic: str) -> dict[str, Any]:
+    if isinstance(record, KafkaRecord):
+        given = {name: value for name, value in record._asdict().items() if value is not None}
+        return {"topic": topic, **given}
+    if isinstance(record, tuple) and len(record) == 2:
+        return {"topic": topic, "key": record[0], "value": record[1]}
+    raise ArgumentTypeError(f"a record to write is a (key, value) or a KafkaRecord; this is a {type(record).__name__}.")

@@ -1,0 +1,161 @@
+"""A real PostgreSQL for tests, without Docker: the machine's own binaries, else ones from Maven, fetched once.
+
+    with LocalPostgres() as postgres:
+        connection = psycopg.connect(postgres.new_database())
+
+KAFKA_DIRECT_POSTGRES names a server to use instead ("host=… user=… password=…", the user may create databases), or is
+`embedded` for the binaries from Maven whatever the machine has.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import socket
+import tarfile
+import tempfile
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Self
+from uuid import uuid4
+from zipfile import ZipFile
+
+from kafka_direct.testing.error import KafkaStartError
+from kafka_direct.testing.jar import cache_folder, fetch_jar
+from kafka_direct.testing.java import find_java
+from kafka_direct.testing.process import ProcessGroup
+from kafka_direct.testing.wait import wait_until
+
+VERSION = "16.4.0"
+ORGANISATION = "io.zonky.test.postgres"
+USER = "kafka_direct"
+
+
+class LocalPostgres:
+    """A server of the test's own; a context manager. It ends with this process, however that ends.
+
+    Raises:
+        KafkaStartError: there is no PostgreSQL, and none could be fetched; or it does not start, and its log says why.
+    """
+
+    def __init__(self, *, is_durable: bool = False) -> None:
+        self._fsync = "on" if is_durable else "off"
+        self._processes: ProcessGroup | None = None
+        self._address = os.environ.get("KAFKA_DIRECT_POSTGRES", "")
+
+    def __enter__(self) -> Self:
+        if self._address in ("", "embedded"):
+            self._start(find_binaries(embedded=self._address == "embedded"))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._processes is not None:
+            self._processes.close()
+
+    def new_database(self) -> str:
+        """The address of an empty database, for psycopg.connect."""
+        name = f"test_{uuid4().hex[:12]}"
+        with _psycopg().connect(f"{self._address} dbname=postgres", autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}")
+        return f"{self._address} dbname={name}"
+
+    def _start(self, binaries: Path) -> None:
+        self._processes = processes = ProcessGroup()
+        user = _unprivileged()
+        processes.folder.chmod(0o711)  # where another user may reach its own folder
+        data = processes.folder / "postgres-data"
+        data.mkdir()
+        if user:
+            shutil.chown(data, "nobody")
+            if binaries.is_relative_to(Path.home()):  # where nobody else may look
+                binaries = (
+                    shutil.copytree(binaries.parent, processes.folder / "postgres-program", symlinks=True) / "bin"
+                )
+        initdb = [
+            *user,
+            str(binaries / "initdb"),
+            "-D",
+            str(data),
+            "-U",
+            USER,
+            "--auth=trust",
+            "--no-sync",
+            "-E",
+            "UTF8",
+        ]
+        processes.start("initdb", initdb)
+        if processes.wait("initdb") != 0:
+            raise KafkaStartError(f"initdb failed:\n{processes.log('initdb').read_text()}")
+        port = _free_port()
+        settings = {
+            "listen_addresses": "127.0.0.1",
+            "unix_socket_directories": "",
+            "fsync": self._fsync,
+            "max_connections": "50",
+        }
+        flags = [f"--{key}={value}" for key, value in settings.items()]
+        processes.start("postgres", [*user, str(binaries / "postgres"), "-D", str(data), "-p", str(port), *flags])
+        self._address = f"host=127.0.0.1 port={port} user={USER}"
+        wait_until(self._is_up, "PostgreSQL to answer", timeout=60)
+
+    def _is_up(self) -> bool:
+        assert self._processes is not None
+        if not self._processes.is_running("postgres"):
+            raise KafkaStartError(f"PostgreSQL has ended:\n{self._processes.log('postgres').read_text()}")
+        try:
+            _psycopg().connect(f"{self._address} dbname=postgres", connect_timeout=2).close()
+        except _psycopg().OperationalError:
+            return False
+        return True
+
+
+def find_binaries(*, embedded: bool = False) -> Path:
+    """The folder that has `initdb` and `postgres`."""
+    if not embedded:
+        on_path = shutil.which("initdb")
+        folders = [] if on_path is None else [Path(on_path).resolve().parent]
+        folders += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+        for folder in folders:
+            if (folder / "postgres").exists():
+                return folder
+    return _fetch() / "bin"
+
+
+def _fetch() -> Path:
+    """PostgreSQL's binaries as the Zonky project publishes them, one archive per platform."""
+    system, machine = platform.system().lower(), platform.machine().lower()
+    processor = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64v8", "arm64": "arm64v8"}.get(machine, machine)
+    module = f"embedded-postgres-binaries-{system}-{processor}"
+    folder = cache_folder() / f"{module}-{VERSION}"
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetch-", ignore_cleanup_errors=True) as scratch:
+            jar = fetch_jar(find_java(), ORGANISATION, module, VERSION, Path(scratch))
+            unpacked = Path(scratch) / "unpacked"
+            with ZipFile(jar) as archive:
+                (inner,) = [name for name in archive.namelist() if name.endswith(".txz")]
+                with archive.open(inner) as packed, tarfile.open(fileobj=packed, mode="r|xz") as files:
+                    files.extractall(unpacked, filter="tar")
+            unpacked.chmod(0o755)
+            if not folder.is_dir():
+                unpacked.rename(folder)
+    return folder
+
+
+def _unprivileged() -> list[str]:
+    """How to start a program as nobody, for root: PostgreSQL refuses to run as root."""
+    if os.geteuid() != 0:
+        return []
+    return ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "--"]
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+    return port
+
+
+def _psycopg() -> Any:
+    return import_module("psycopg")
