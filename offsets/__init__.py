@@ -3,6 +3,7 @@
 Pure, but for the log's files.
 """
 
+from .advance import cap_at_target, plan_advance
 from .batch import Batch
 from .history import History
 from .log import OffsetLog
@@ -10,6 +11,7 @@ from .loss import Loss, LossCause, offsets_lost
 from .offset_range import OffsetRange
 from .plan import Available, cut_ranges, find_range_losses, find_start, measure_lag, plan_ranges
 from .position_grammar import parse_position
+from .split import split_ranges
 from .topic_partition import TopicPartition
 
 __all__ = [
@@ -21,11 +23,14 @@ __all__ = [
     "OffsetLog",
     "OffsetRange",
     "TopicPartition",
+    "cap_at_target",
     "cut_ranges",
     "find_range_losses",
     "find_start",
     "measure_lag",
     "offsets_lost",
     "parse_position",
+    "plan_advance",
     "plan_ranges",
+    "split_ranges",
 ]

@@ -3,9 +3,21 @@
 Below here everything is confluent_kafka's; above it nothing is. Errors leave as this package's own.
 """
 
+from .arrow import COLUMN_TYPES, read_batches
 from .cluster import Cluster
+from .confirm import confirmed
 from .group import ConsumerGroup
-from .reader import check_reader, read_range
+from .reader import SettingNames, check_reader, read_range
 from .start import resolve_positions
 
-__all__ = ["Cluster", "ConsumerGroup", "check_reader", "read_range", "resolve_positions"]
+__all__ = [
+    "COLUMN_TYPES",
+    "Cluster",
+    "ConsumerGroup",
+    "SettingNames",
+    "check_reader",
+    "confirmed",
+    "read_batches",
+    "read_range",
+    "resolve_positions",
+]

@@ -1,0 +1,9 @@
+"""The data source `kafka_direct`: `spark.read` and `spark.readStream`, on PySpark's Python Data Source API.
+
+Spark makes these objects in processes of its own: the source where a DataFrame is planned, the stream's reader in one
+process for the life of a query, `read` in the workers. Nothing here outlives a call but what that process keeps.
+"""
+
+from .source import KafkaDirectSource
+
+__all__ = ["KafkaDirectSource"]
