@@ -18,7 +18,6 @@ def widths(ranges, **options):
     return [part.count() for part in split_ranges([OffsetRange("t", i, 0, n) for i, n in enumerate(ranges)], **options)]
 
 
-# The cases of Spark's KafkaOffsetRangeCalculatorSuite.
 @pytest.mark.parametrize(
     ("ranges", "options", "expected"),
     [
