@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from kafka_direct.offsets import OffsetRange
     from kafka_direct.options import ClientParams
 
-    Column = Callable[[list[Message], OffsetRange, pa.DataType], pa.Array]
+    Column = Callable[["_Chunk", pa.DataType], pa.Array]
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -51,9 +52,9 @@ def read_batches(
     makers = [_COLUMNS[field.name.lower()] for field in columns]
     for messages in read_range(params, range_, **settings):
         with _no_collection():
-            arrays = [make(messages, range_, field.type) for make, field in zip(makers, columns, strict=True)]
-            # A schema without columns still has rows to count.
-            batch = pa.RecordBatch.from_arrays(arrays, schema=columns) if arrays else _rows(len(messages))
+            chunk = _Chunk(messages, range_)
+            arrays = [make(chunk, field.type) for make, field in zip(makers, columns, strict=True)]
+            batch = pa.RecordBatch.from_arrays(arrays, schema=columns)
         yield batch
 
 
@@ -69,57 +70,71 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _rows(number: int) -> pa.RecordBatch:
-    return pa.RecordBatch.from_struct_array(pa.array([{}] * number, pa.struct([])))
+class _Chunk:
+    """Some records of a range; what two columns are made of is taken from them once."""
+
+    def __init__(self, messages: list[Message], range_: OffsetRange) -> None:
+        self.messages = messages
+        self.range = range_
+
+    @cached_property
+    def timestamps(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The kind of each record's time, by librdkafka's code, and the time in milliseconds."""
+        codes, times = zip(*map(Message.timestamp, self.messages), strict=True)
+        return codes, times
 
 
 def _bytes(part: Callable[[Message], Any]) -> Column:
-    def column(messages: list[Message], _: OffsetRange, kind: pa.DataType) -> pa.Array:
-        array = pa.array(list(map(part, messages)), pa.binary())
+    def column(chunk: _Chunk, kind: pa.DataType) -> pa.Array:
+        array = pa.array(list(map(part, chunk.messages)), pa.binary())
         # The same bytes under another name, unchecked: what Spark's own cast does.
         return array if pa.types.is_binary(kind) else array.view(kind)
 
     return column
 
 
-def _offset(messages: list[Message], _: OffsetRange, kind: pa.DataType) -> pa.Array:
-    return pa.array(list(map(Message.offset, messages)), kind)
+def _offset(chunk: _Chunk, kind: pa.DataType) -> pa.Array:
+    return pa.array(list(map(Message.offset, chunk.messages)), kind)
 
 
-def _topic(messages: list[Message], range_: OffsetRange, kind: pa.DataType) -> pa.Array:
-    return pa.repeat(pa.scalar(range_.topic, kind), len(messages))
+def _topic(chunk: _Chunk, kind: pa.DataType) -> pa.Array:
+    return pa.repeat(pa.scalar(chunk.range.topic, kind), len(chunk.messages))
 
 
-def _partition(messages: list[Message], range_: OffsetRange, kind: pa.DataType) -> pa.Array:
-    return pa.repeat(pa.scalar(range_.partition, kind), len(messages))
+def _partition(chunk: _Chunk, kind: pa.DataType) -> pa.Array:
+    return pa.repeat(pa.scalar(chunk.range.partition, kind), len(chunk.messages))
 
 
-def _timestamp(messages: list[Message], range_: OffsetRange, kind: pa.DataType) -> pa.Array:
-    stamps = map(Message.timestamp, messages)
-    millis = pa.array([-1 if code == TIMESTAMP_NOT_AVAILABLE else ms for code, ms in stamps], pa.timestamp("ms", "UTC"))
+def _timestamp(chunk: _Chunk, kind: pa.DataType) -> pa.Array:
+    codes, times = chunk.timestamps
+    if TIMESTAMP_NOT_AVAILABLE in codes:
+        times = tuple(-1 if code == TIMESTAMP_NOT_AVAILABLE else ms for code, ms in zip(codes, times, strict=True))
     try:
-        return millis.cast(kind)
+        return pa.array(times, pa.int64()).view(pa.timestamp("ms", "UTC")).cast(kind)
     except pa.ArrowInvalid:
-        raise BrokerError(_out_of_time(messages, range_)) from None
+        raise BrokerError(_out_of_time(chunk)) from None
 
 
-def _out_of_time(messages: list[Message], range_: OffsetRange) -> str:
-    far = max(messages, key=lambda message: abs(message.timestamp()[1]))
+def _out_of_time(chunk: _Chunk) -> str:
+    far = max(chunk.messages, key=lambda message: abs(message.timestamp()[1]))
     return (
-        f"the record at offset {far.offset()} of {range_.topic}-{range_.partition} has the timestamp "
-        f"{far.timestamp()[1]}, which in milliseconds is no time that Spark knows: its producer may count in "
-        "microseconds or nanoseconds; correct it, or leave the column timestamp out."
+        f"the record at offset {far.offset()} of {chunk.range.topicPartition()} has the timestamp "
+        f"{far.timestamp()[1]}, which in milliseconds is no time that Spark knows: its producer may count in microseconds or nanoseconds; "
+        "correct it, or leave the column timestamp out by a schema."
     )
 
 
-def _timestamp_type(messages: list[Message], _: OffsetRange, kind: pa.DataType) -> pa.Array:
+def _timestamp_type(chunk: _Chunk, kind: pa.DataType) -> pa.Array:
     # Java counts from -1, librdkafka from 0: no timestamp, the producer's, the broker's.
-    return pa.array([code - 1 for code, _ in map(Message.timestamp, messages)], kind)
+    codes, _ = chunk.timestamps
+    if codes.count(codes[0]) == len(codes):
+        return pa.repeat(pa.scalar(codes[0] - 1, kind), len(codes))
+    return pa.array([code - 1 for code in codes], kind)
 
 
-def _headers(messages: list[Message], _: OffsetRange, kind: pa.DataType) -> pa.Array:
+def _headers(chunk: _Chunk, kind: pa.DataType) -> pa.Array:
     # None where a record has none, as in Spark's own source.
-    return pa.array(list(map(Message.headers, messages)), kind)
+    return pa.array(list(map(Message.headers, chunk.messages)), kind)
 
 
 _COLUMNS: dict[str, Column] = {
