@@ -119,8 +119,8 @@ def _out_of_time(chunk: _Chunk) -> str:
     far = max(chunk.messages, key=lambda message: abs(message.timestamp()[1]))
     return (
         f"the record at offset {far.offset()} of {chunk.range.topicPartition()} has the timestamp "
-        f"{far.timestamp()[1]}, which in milliseconds is no time that Spark knows: its producer may count in microseconds or nanoseconds; "
-        "correct it, or leave the column timestamp out by a schema."
+        f"{far.timestamp()[1]}, which in milliseconds is no time that Spark knows: its producer may count in "
+        "microseconds or nanoseconds; correct it, or leave the column timestamp out by a schema."
     )
 
 
