@@ -36,6 +36,16 @@ OWNED = {
     "enable.auto.offset.store": (False, "offsets are kept in the offset log"),
     "enable.partition.eof": (True, "it marks the end of a range"),
 }
+# The values with which a producer can be idempotent, by librdkafka's own rule.
+_MAY_BE_IDEMPOTENT: dict[str, Callable[[str], bool]] = {
+    "acks": lambda value: value in ("all", "-1"),
+    "request.required.acks": lambda value: value in ("all", "-1"),
+    "max.in.flight": lambda value: value in ("1", "2", "3", "4", "5"),
+    "max.in.flight.requests.per.connection": lambda value: value in ("1", "2", "3", "4", "5"),
+    "message.send.max.retries": lambda value: value != "0",
+    "retries": lambda value: value != "0",
+    "queuing.strategy": lambda value: value == "fifo",
+}
 RESETS = {"beginning": "earliest", "smallest": "earliest", "earliest": "earliest"}
 RESETS |= {"end": "latest", "largest": "latest", "latest": "latest", "error": "error", "none": "error"}
 ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
@@ -122,6 +132,23 @@ class ClientParams:
         if self.group_id is None:
             raise ConfigError("Committing needs a consumer group; set group.id in kafkaParams.")
         return self._consumer() | {"group.id": self.group_id}
+
+    def for_producer(self) -> dict[str, Value]:
+        """Give the configuration of a producer: idempotent unless the caller's own keys exclude that, as in Java.
+
+        Raises:
+            ConfigError: there is a transactional.id, which one producer alone can have at a time.
+        """
+        given = _without(self.resolved(), _CONSUMERS_ONLY)
+        if "transactional.id" in given:
+            raise ConfigError(
+                "transactional.id is chosen here, as each task has a producer of its own; leave the key out."
+            )
+        # Java's partitioner, so that a key's records stay in the partition where JVM producers put them.
+        chosen: dict[str, Value] = {"partitioner": "murmur2_random"}
+        if all(allows(str(given[key]).lower()) for key, allows in _MAY_BE_IDEMPOTENT.items() if key in given):
+            chosen["enable.idempotence"] = "true"
+        return chosen | given
 
     def _consumer(self) -> dict[str, Value]:
         # A static member's id would make the group's coordinator look for a member that never joined.

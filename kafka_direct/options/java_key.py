@@ -28,20 +28,28 @@ _TIMEOUT = "librdkafka's timeout for one request is socket.timeout.ms, which cou
 _TLS_PROVIDER = "TLS is OpenSSL's here; leave the key out, or choose with ssl.cipher.suites"
 _LOGIN = "Java classes cannot run here; give sasl.username and sasl.password, sasl.oauthbearer.*, or an oauth_cb"
 _METRICS = "Java classes cannot run here; librdkafka reports through statistics.interval.ms and stats_cb"
-_SERIALIZER = "reading needs no serializer; leave the key out"
+_SERIALIZER = "Java classes cannot run here, and keys and values are bytes or text already; leave the key out"
+_PARTITIONER = "Java classes cannot run here; set partitioner, which is murmur2_random, Java's own, unless given"
 _RETRIES = "librdkafka tries again by itself; leave the key out"
 
 REFUSED = {
     "auto.include.jmx.reporter": _METRICS,
+    "buffer.memory": "librdkafka's queue is limited by queue.buffering.max.kbytes; set that, in KiB",
     "default.api.timeout.ms": _TIMEOUT,
     "interceptor.classes": "Java classes cannot run here; do that work in the messageHandler",
     "key.serializer": _SERIALIZER,
     "value.serializer": _SERIALIZER,
+    "max.block.ms": "a full queue is waited for; limit a record's way to the broker with delivery.timeout.ms",
     "max.poll.records": "ranges decide how much is read; limit a batch with maxRatePerPartition",
+    "max.request.size": "librdkafka limits a record and its batch with message.max.bytes; set that",
     "metric.reporters": _METRICS,
     "metrics.num.samples": _METRICS,
     "metrics.recording.level": _METRICS,
     "metrics.sample.window.ms": _METRICS,
+    "partitioner.adaptive.partitioning.enable": _PARTITIONER,
+    "partitioner.availability.timeout.ms": _PARTITIONER,
+    "partitioner.class": _PARTITIONER,
+    "partitioner.ignore.keys": _PARTITIONER,
     "request.timeout.ms": _TIMEOUT,
     "sasl.client.callback.handler.class": _LOGIN,
     "sasl.login.callback.handler.class": _LOGIN,

@@ -5,7 +5,7 @@ import logging
 import pickle
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 from pyspark import cloudpickle
 
@@ -235,6 +235,53 @@ def test_the_committer_has_the_real_group():
         parse().for_group()
 
 
+def test_a_producer_is_idempotent_and_partitions_as_java_does():
+    """Without a word of the caller's nothing is written twice, and a key stays where JVM producers put it."""
+    params = parse(group_id="orders", fetch_min_bytes=1, linger_ms=0, partitioner="consistent")
+
+    assert params.for_producer() == SERVERS | {
+        "enable.idempotence": "true",
+        "partitioner": "consistent",
+        "linger.ms": 0,
+    }
+    assert parse().for_producer()["partitioner"] == "murmur2_random"
+
+
+@pytest.mark.parametrize(
+    ("params", "is_idempotent"),
+    [
+        ({"acks": 1}, False),
+        ({"request_required_acks": "0"}, False),
+        ({"acks": "ALL"}, True),
+        ({"acks": -1}, True),
+        ({"retries": 0}, False),
+        ({"message_send_max_retries": "0"}, False),
+        ({"retries": 3}, True),
+        ({"max_in_flight": 6}, False),
+        ({"max_in_flight_requests_per_connection": "5"}, True),
+        ({"queuing_strategy": "lifo"}, False),
+    ],
+)
+def test_a_choice_that_excludes_idempotence_wins(params, is_idempotent):
+    """As in Java, who asks for acks=1 gets it; each configuration makes a producer."""
+    config = parse(**params).for_producer()
+    Producer(config)
+
+    assert ("enable.idempotence" in config) is is_idempotent
+
+
+def test_idempotence_that_is_given_stands():
+    """Off is off, and on is not taken back in silence: librdkafka then refuses what does not fit."""
+    assert parse(enable_idempotence=False).for_producer()["enable.idempotence"] == "false"
+    assert parse(enable_idempotence=True, acks=1).for_producer()["enable.idempotence"] == "true"
+
+
+def test_a_transactional_id_is_not_the_callers():
+    """Of producers with one id the brokers let the newest work: many tasks cannot share it."""
+    with pytest.raises(ConfigError, match=r"transactional\.id is chosen here"):
+        parse(transactional_id="t").for_producer()
+
+
 def test_no_client_is_given_keys_of_another(capfd):
     """Every configuration makes a client, and librdkafka warns of nothing."""
     params = ClientParams.parse(
@@ -254,6 +301,7 @@ def test_no_client_is_given_keys_of_another(capfd):
     AdminClient(params.for_admin())
     Consumer(params.for_executor()).close()
     Consumer(params.for_group()).close()
+    Producer(params.for_producer())
 
     assert "CONFWARN" not in capfd.readouterr().err
     assert "group.instance.id" not in params.for_executor()
@@ -306,7 +354,7 @@ def test_every_derived_configuration_is_resolved(monkeypatch, tmp_path):
     monkeypatch.setenv("BROKERS", "b:1")
     params = ClientParams.parse({"bootstrap.servers": "env:BROKERS", "sasl.password": f"file:{path}", "group.id": "g"})
 
-    for config in (params.for_admin(), params.for_executor(), params.for_group()):
+    for config in (params.for_admin(), params.for_executor(), params.for_group(), params.for_producer()):
         assert config["bootstrap.servers"] == "b:1"
         assert config["sasl.password"] == "first"
     path.write_text("second\n")

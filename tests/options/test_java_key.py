@@ -69,6 +69,8 @@ def test_exact_counterparts_are_translated(java, librdkafka):
         ({"max.poll.records": 1}, "maxRatePerPartition"),
         ({"interceptor.classes": "x.Y"}, "messageHandler"),
         ({"value.serializer": "x.Y"}, "leave the key out"),
+        ({"partitioner.class": "x.Y"}, "set partitioner"),
+        ({"buffer.memory": 1}, "queue.buffering.max.kbytes"),
         ({"exclude.internal.topics": "false"}, "name internal topics one by one"),
         ({"partition.assignment.strategy": "org.apache.kafka.clients.consumer.StickyAssignor"}, "leave the key out"),
         ({"sasl.mechanism": "AWS_MSK_IAM"}, "oauth_cb"),
