@@ -9,6 +9,7 @@ from .confirm import confirmed
 from .group import ConsumerGroup
 from .reader import SettingNames, check_reader, read_range
 from .start import resolve_positions
+from .writer import check_writer, write_records
 
 __all__ = [
     "COLUMN_TYPES",
@@ -16,8 +17,10 @@ __all__ = [
     "ConsumerGroup",
     "SettingNames",
     "check_reader",
+    "check_writer",
     "confirmed",
     "read_batches",
     "read_range",
     "resolve_positions",
+    "write_records",
 ]

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
-from kafka_direct.options import SourceOptions
+from kafka_direct.errors import ConfigError
+from kafka_direct.options import SinkOptions, SourceOptions
 
 from .batch_reader import KafkaBatchReader
 from .schema import arrow_columns, source_schema
 from .stream_reader import KafkaStreamReader
+from .writer import KafkaBatchWriter, KafkaStreamWriter
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
@@ -33,3 +35,13 @@ class KafkaDirectSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         return KafkaStreamReader(SourceOptions.parse(self.options, "stream"), arrow_columns(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> KafkaBatchWriter:  # noqa: FBT001  Spark calls it so
+        if overwrite:
+            raise ConfigError('a topic cannot be overwritten; write with mode("append").')
+        return KafkaBatchWriter(SinkOptions.parse(self.options), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> KafkaStreamWriter:  # noqa: FBT001  Spark calls it so
+        if overwrite:
+            raise ConfigError('a topic only grows; write with outputMode("append") or outputMode("update").')
+        return KafkaStreamWriter(SinkOptions.parse(self.options), schema)
