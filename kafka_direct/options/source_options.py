@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from kafka_direct.errors import ConfigError
 from kafka_direct.offsets.position import Earliest, Latest, Position, Positions, Since
@@ -42,14 +42,16 @@ READING = (
 )
 # A batch ignores them, as in Spark.
 STREAMING = ("maxOffsetsPerTrigger", "maxTriggerDelay", "minOffsetsPerTrigger")
+PACE = ("backpressure", "initialRate", "maxRatePerPartition", "minRatePerPartition", "targetBatchDuration")
 # What Spark itself adds to a query's options.
 OF_SPARK = ("checkpointLocation", "queryName")
-SOURCE_OPTIONS = (*SUBSCRIPTIONS, *STARTING, *ENDING, NO_MATCH, *READING, *STREAMING, *OF_SPARK)
+SOURCE_OPTIONS = (*SUBSCRIPTIONS, *STARTING, *ENDING, NO_MATCH, *READING, *STREAMING, *PACE, *OF_SPARK)
 
 DEFAULT_POLL_MS = 120_000  # spark.network.timeout
 DEFAULT_RETRIES = 3
 DEFAULT_RETRY_MS = 10
 DEFAULT_MAX_DELAY_MS = 15 * 60_000
+DEFAULT_TARGET_MS = 10_000
 
 _NUMBERS_BY_PARTITION = '{"topic":{"0":1794996000000}}'
 
@@ -91,6 +93,18 @@ class TriggerLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PaceOptions:
+    """How a query's rate follows what its batches take. Rates are in records/second, the floor in records per batch."""
+
+    backpressure: bool
+    initial_rate: float | None
+    max_rate: float | Mapping[TopicPartition, float]
+    min_rate: float
+    target_ms: int
+    checkpoint: str | None  # shows when a batch has ended, also if the next one waits for a trigger
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
     """How the driver asks the brokers."""
 
@@ -123,6 +137,7 @@ class SourceOptions:
     starting: Bound
     ending: Bound
     limits: TriggerLimits
+    pace: PaceOptions
     reading: Reading
     asking: Asking
 
@@ -142,6 +157,7 @@ class SourceOptions:
             starting=_starting(given, mode),
             ending=_ending(given, mode),
             limits=_limits(given),
+            pace=_pace(given),
             reading=_reading(given),
             asking=_asking(given),
         )
@@ -252,6 +268,46 @@ def _limits(given: Given) -> TriggerLimits:
     return TriggerLimits(
         max_offsets=most, min_offsets=least, max_delay_ms=DEFAULT_MAX_DELAY_MS if delay is None else delay
     )
+
+
+def _pace(given: Given) -> PaceOptions:
+    initial, target_ms = given.number("initialRate"), given.duration_ms("targetBatchDuration")
+    pace = PaceOptions(
+        backpressure=given.boolean("backpressure", default=False),
+        initial_rate=initial,
+        max_rate=_max_rate(given),
+        min_rate=given.count("minRatePerPartition") or 1,
+        target_ms=DEFAULT_TARGET_MS if target_ms is None else target_ms,
+        checkpoint=given.text("checkpointLocation"),
+    )
+    if pace.target_ms == 0 or (initial is not None and not 0 < initial < float("inf")):
+        name = "targetBatchDuration" if pace.target_ms == 0 else "initialRate"
+        raise ConfigError(f"option {name} is {given.text(name)!r}; give more than 0.")
+    return pace
+
+
+def _max_rate(given: Given) -> float | Mapping[TopicPartition, float]:
+    name = "maxRatePerPartition"
+    text = given.text(name)
+    if text is None:
+        return 0
+    if not text.lstrip().startswith("{"):
+        return _rate(name, given.number(name))
+    example = '{"topic":{"0":1000}}'
+    try:
+        return {
+            TopicPartition(topic, int(number)): _rate(name, rate)
+            for topic, rates in given.json(name, example).items()
+            for number, rate in rates.items()
+        }
+    except (AttributeError, ValueError):
+        raise ConfigError(f"option {name} is {text!r}; give a number, or JSON such as {example}.") from None
+
+
+def _rate(name: str, rate: Any) -> float:
+    if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 <= rate < float("inf"):
+        raise ConfigError(f"option {name} holds {rate!r}; give records/second, 0 for no cap.")
+    return rate
 
 
 def _reading(given: Given) -> Reading:

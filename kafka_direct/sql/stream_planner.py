@@ -15,11 +15,13 @@ from kafka_direct.offsets import (
     cut_ranges,
     find_range_losses,
     find_start,
+    measure_lag,
     plan_advance,
 )
 from kafka_direct.offsets.position import Latest
-from kafka_direct.rate import BatchGate, share_offsets
+from kafka_direct.rate import BatchGate
 
+from .pace import Pace
 from .questions import Questions
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ class StreamPlanner:
         self._planned: tuple[Offsets, Offsets, tuple[OffsetRange, ...]] | None = None
         self.latest: dict[TopicPartition, int] = {}
         limits = options.limits
+        self._pace = Pace(options.pace, limits.max_offsets)
         self._gate = (
             None
             if limits.min_offsets is None
@@ -68,6 +71,7 @@ class StreamPlanner:
         def find(available: Available) -> Start:
             return find_start(start, available, topic_ids=self._topic_ids)
 
+        self._pace.finished(start)
         found, available = confirmed(self.questions.available, find, lambda found: found.losses)
         self.questions.accept(found.losses)
         self._remember(available)
@@ -82,6 +86,8 @@ class StreamPlanner:
         )
         end = {range_.topicPartition(): range_.untilOffset for range_ in ranges}
         self._planned = (start, end, ranges)
+        lag = sum(measure_lag(found.offsets, latest).values())
+        self._pace.planned(end, records=sum(range_.count() for range_ in ranges), lag=lag)
         return end
 
     def hold(self, start: Offsets) -> None:
@@ -102,11 +108,10 @@ class StreamPlanner:
         return cut_ranges(_logged_ranges(start, end, available), losses)
 
     def _limits(self, lag: dict[TopicPartition, int]) -> Mapping[TopicPartition, int] | None:
-        limits = self._options.limits
         # A run that ends does not wait for more.
         if self._gate is not None and self._target is None and not self._gate.opens(sum(lag.values()), _now_ms()):
             return dict.fromkeys(lag, 0)
-        return None if limits.max_offsets is None else share_offsets(lag, limits.max_offsets)
+        return self._pace.limits(lag)
 
     def _remember(self, available: Available) -> None:
         self._topic_ids |= available.topic_ids
