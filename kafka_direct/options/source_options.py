@@ -39,6 +39,7 @@ READING = (
     "maxRecordsPerPartition",
     "minPartitions",
     "partition.metadata.cache.ttl.ms",
+    "valueFormat",
 )
 # A batch ignores them, as in Spark.
 STREAMING = ("maxOffsetsPerTrigger", "maxTriggerDelay", "minOffsetsPerTrigger")
@@ -121,6 +122,7 @@ class Reading:
     min_partitions: int | None
     max_records: int | None
     poll_seconds: float
+    value_format: str  # binary or json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -318,6 +320,7 @@ def _reading(given: Given) -> Reading:
         min_partitions=given.count("minPartitions"),
         max_records=given.count("maxRecordsPerPartition"),
         poll_seconds=(DEFAULT_POLL_MS if poll_ms is None else poll_ms) / 1000,
+        value_format=given.choice("valueFormat", ("binary", "json")),
     )
 
 

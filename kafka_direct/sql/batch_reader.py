@@ -21,13 +21,15 @@ if TYPE_CHECKING:
 
     from kafka_direct.options import SourceOptions
 
+    from .projection import Projection
+
 
 class KafkaBatchReader(DataSourceReader):
     """Reads what lies between two positions, which are resolved once, when the DataFrame is first used."""
 
-    def __init__(self, options: SourceOptions, columns: pa.Schema) -> None:
+    def __init__(self, options: SourceOptions, projection: Projection) -> None:
         self._options = options
-        self._columns = columns
+        self._projection = projection
 
     def partitions(self) -> list[InputPartition]:
         reading = self._options.reading
@@ -35,7 +37,7 @@ class KafkaBatchReader(DataSourceReader):
         return [KafkaPartition(part) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return read_partition(self._options, self._columns, partition)
+        return read_partition(self._options, self._projection, partition)
 
     def _ranges(self) -> tuple[OffsetRange, ...]:
         questions = Questions(self._options)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from kafka_direct.offsets import OffsetRange
     from kafka_direct.options import SourceOptions
 
+    from .projection import Projection
+
 NAMES = SettingNames(skip_lost="the option failOnDataLoss", poll_seconds="the option kafkaConsumer.pollTimeoutMs")
 
 
@@ -27,15 +29,18 @@ class KafkaPartition(InputPartition):
         self.range = range_
 
 
-def read_partition(options: SourceOptions, columns: pa.Schema, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+def read_partition(
+    options: SourceOptions, projection: Projection, partition: InputPartition
+) -> Iterator[pa.RecordBatch]:
     """The records of a task, in a worker."""
     if not isinstance(partition, KafkaPartition):
         return iter(())  # what Spark makes of no partitions at all
-    return read_batches(
+    batches = read_batches(
         options.params,
         partition.range,
-        columns,
+        projection.fetched,
         poll_seconds=options.reading.poll_seconds,
         skip_lost=not options.reading.fail_on_data_loss,
         names=NAMES,
     )
+    return projection.apply(batches)

@@ -43,21 +43,30 @@ def source_schema(*, include_headers: bool) -> StructType:
 
 
 def arrow_columns(schema: StructType) -> pa.Schema:
-    """The columns to fetch for a schema of the source's, or of a user's that names some of them.
+    """Columns as Arrow has them, and as Spark wants to get them."""
+    return to_arrow_schema(schema, timezone="UTC")
+
+
+def fetched_columns(schema: StructType, columns: pa.Schema, *, is_json: bool) -> pa.Schema:
+    """What to fetch for a schema of the source's, or of a user's that names some of its columns.
+
+    With `is_json` a value that is a struct is fetched as bytes, to be decoded.
 
     Raises:
         ConfigError: a column is not the source's, or is of a type that it cannot be read as.
     """
-    columns = to_arrow_schema(schema, timezone="UTC")
     types = {name.lower(): kinds for name, kinds in COLUMN_TYPES.items()}
-    for spark_field, field in zip(schema, columns, strict=True):
-        kinds = types.get(field.name.lower())
+    for place, field in enumerate(columns):
+        name, kinds = field.name.lower(), types.get(field.name.lower())
         if kinds is None:
             raise ConfigError(f"there is no column {field.name}; the columns are {', '.join(COLUMN_TYPES)}.")
-        if field.type not in kinds:
+        if is_json and name == "value" and isinstance(schema[place].dataType, StructType):
+            columns = columns.set(place, field.with_type(kinds[0]))
+        elif field.type not in kinds:
             wanted = " or ".join(_SQL_NAMES[str(kind)] for kind in kinds)
-            given = spark_field.dataType.simpleString().upper()
-            raise ConfigError(f"column {field.name} is {wanted}, not {given}; cast it in the DataFrame.")
+            given = schema[place].dataType.simpleString().upper()
+            hint = "set the option valueFormat to json" if given.startswith("STRUCT") else "cast it in the DataFrame"
+            raise ConfigError(f"column {field.name} is {wanted}, not {given}; {hint}.")
     return columns
 
 

@@ -10,7 +10,8 @@ from kafka_direct.errors import ConfigError
 from kafka_direct.options import SinkOptions, SourceOptions
 
 from .batch_reader import KafkaBatchReader
-from .schema import arrow_columns, source_schema
+from .projection import Projection
+from .schema import source_schema
 from .stream_reader import KafkaStreamReader
 from .writer import KafkaBatchWriter, KafkaStreamWriter
 
@@ -27,14 +28,19 @@ class KafkaDirectSource(DataSource):
         return "kafka_direct"
 
     def schema(self) -> StructType:
-        # Whether a batch or a stream will read is not known yet: what both take is refused here, the rest there.
         return source_schema(include_headers=self.options.get("includeHeaders", "").strip().lower() == "true")
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return KafkaBatchReader(SourceOptions.parse(self.options, "batch"), arrow_columns(schema))
+        options = SourceOptions.parse(self.options, "batch")
+        return KafkaBatchReader(options, self.projection(schema, options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return KafkaStreamReader(SourceOptions.parse(self.options, "stream"), arrow_columns(schema))
+        options = SourceOptions.parse(self.options, "stream")
+        return KafkaStreamReader(options, self.projection(schema, options))
+
+    def projection(self, schema: StructType, options: SourceOptions) -> Projection:
+        """What to fetch and what to make of it."""
+        return Projection.of(schema, value_format=options.reading.value_format)
 
     def writer(self, schema: StructType, overwrite: bool) -> KafkaBatchWriter:  # noqa: FBT001  Spark calls it so
         if overwrite:

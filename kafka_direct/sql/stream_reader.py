@@ -30,13 +30,15 @@ if TYPE_CHECKING:
     from kafka_direct.offsets import OffsetRange, TopicPartition
     from kafka_direct.options import SourceOptions
 
+    from .projection import Projection
+
 
 class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """One query's view of Kafka."""
 
-    def __init__(self, options: SourceOptions, columns: pa.Schema) -> None:
+    def __init__(self, options: SourceOptions, projection: Projection) -> None:
         self._options = options
-        self._columns = columns
+        self._projection = projection
         self._driver: _Driver | None = None  # in the query's process only: it neither pickles nor has to
 
     @property
@@ -79,7 +81,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # -- in the workers
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return read_partition(self._options, self._columns, partition)
+        return read_partition(self._options, self._projection, partition)
 
 
 class _Driver:
