@@ -4,6 +4,9 @@ Spark makes these objects in processes of its own: the source where a DataFrame 
 process for the life of a query, `read` in the workers. Nothing here outlives a call but what that process keeps.
 """
 
-from .source import KafkaDirectSource
+from .data_source import KafkaDirectSource
+from .lag_listener import LagListener
+from .query_lag import Lag, lag
+from .transformed import source
 
-__all__ = ["KafkaDirectSource"]
+__all__ = ["KafkaDirectSource", "Lag", "LagListener", "lag", "source"]

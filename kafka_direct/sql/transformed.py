@@ -10,9 +10,9 @@ from pyspark.sql.types import StructType
 
 from kafka_direct.errors import ArgumentTypeError, ConfigError
 
+from .data_source import KafkaDirectSource
 from .projection import Projection
 from .schema import source_schema
-from .source import KafkaDirectSource
 
 if TYPE_CHECKING:
     from kafka_direct.options import SourceOptions
