@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit integration lint format crash bench bench-planning bench-sinks clean
+.PHONY: help demo test unit integration lint format crash bench bench-planning bench-sinks clean test-jvm
 
 ##@ Use
 demo: ready  ## A real Spark job reads a real Kafka, is killed, and goes on where it stood
@@ -21,6 +21,9 @@ unit: ready  ## Unit tests: no network, no JVM
 
 integration: ready  ## Integration tests: real Spark, real Kafka
 	$(BIN)/python -m pytest integration_tests -n 2 --dist loadfile $(PYTEST_ARGS)
+
+test-jvm: java $(VENV)-jvm/.installed  ## The data source against the JVM's own, on PySpark 4.2.0 (not part of make test)
+	PYSPARK_PYTHON=$(CURDIR)/$(VENV)-jvm/bin/python $(VENV)-jvm/bin/python -m pytest jvm_tests $(PYTEST_ARGS)
 
 lint: $(VENV)/.installed  ## ruff, mypy strict, import contracts
 	$(BIN)/ruff check
@@ -48,7 +51,7 @@ bench-sinks: ready  ## What exactly-once costs: each sink against the same job w
 
 ##@ Housekeeping
 clean:  ## Remove the virtual environment and caches of this folder
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage *.egg-info
+	rm -rf $(VENV) $(VENV)-jvm .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage *.egg-info
 
 help:  ## This list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +61,12 @@ ready: java $(VENV)/.installed
 
 java:
 	@sh scripts/require-java
+
+$(VENV)-jvm/.installed: pyproject.toml
+	@sh scripts/require-python $(PYTHON)
+	@$(PYTHON) -m venv $(VENV)-jvm
+	@$(VENV)-jvm/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' 'pyspark==4.2.0'
+	@touch $@
 
 $(VENV)/.installed: pyproject.toml
 	@sh scripts/require-python $(PYTHON)

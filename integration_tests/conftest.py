@@ -102,6 +102,19 @@ def run_stream(sc, kafka):
     return run
 
 
+@pytest.fixture(scope="module")
+def session():
+    """One SparkSession for the tests of a module, as their settings are the same."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[2]").appName("kafka_direct tests")
+    for key, value in {"ui.enabled": "false", "log.level": "ERROR", "sql.shuffle.partitions": "2"}.items():
+        builder.config(f"spark.{key}", value)
+    started = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
+    yield started
+    started.stop()
+
+
 class Collected:
     """What a stream's output saw, shared between Spark's threads and the test's; in a checkpoint it is a reference."""
 

@@ -17,16 +17,21 @@ if TYPE_CHECKING:
     )
     from .errors import KafkaDirectError
     from .offsets import OffsetRange, TopicPartition
+    from .sql import Lag, LagListener, lag, source
 
 _HOMES = {
     "DirectKafkaInputDStream": "dstream",
     "KafkaDirectError": "errors",
     "KafkaMessage": "dstream",
     "KafkaRDD": "dstream",
+    "Lag": "sql",
+    "LagListener": "sql",
     "OffsetRange": "offsets",
     "TopicPartition": "offsets",
     "createDirectStream": "dstream",
     "createRDD": "dstream",
+    "lag": "sql",
+    "source": "sql",
     "utf8_decoder": "dstream",
 }
 
@@ -35,10 +40,14 @@ __all__ = [
     "KafkaDirectError",
     "KafkaMessage",
     "KafkaRDD",
+    "Lag",
+    "LagListener",
     "OffsetRange",
     "TopicPartition",
     "createDirectStream",
     "createRDD",
+    "lag",
+    "source",
     "utf8_decoder",
 ]
 

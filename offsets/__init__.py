@@ -3,6 +3,7 @@
 Pure, but for the log's files.
 """
 
+from .advance import cap_at_target, plan_advance
 from .batch import Batch
 from .history import History
 from .log import OffsetLog
@@ -12,6 +13,7 @@ from .plan import Available, cut_ranges, find_range_losses, find_start, measure_
 from .position_grammar import parse_position
 from .progress import Advance, Progress, plan_advance
 from .sql_store import SqlOffsetStore
+from .split import split_ranges
 from .topic_partition import TopicPartition
 
 __all__ = [
@@ -26,6 +28,7 @@ __all__ = [
     "Progress",
     "SqlOffsetStore",
     "TopicPartition",
+    "cap_at_target",
     "cut_ranges",
     "find_range_losses",
     "find_start",
@@ -34,4 +37,5 @@ __all__ = [
     "parse_position",
     "plan_advance",
     "plan_ranges",
+    "split_ranges",
 ]

@@ -7,14 +7,18 @@ from .controller import RateController
 from .estimator import PIDRateEstimator
 from .limit import limit_per_partition
 from .settings import PidGains, RateSettings
+from .share import share_offsets
 from .simulation import Workload, simulate
+from .trigger import BatchGate
 
 __all__ = [
+    "BatchGate",
     "PIDRateEstimator",
     "PidGains",
     "RateController",
     "RateSettings",
     "Workload",
     "limit_per_partition",
+    "share_offsets",
     "simulate",
 ]

@@ -10,7 +10,7 @@ import gc
 import logging
 import os
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
@@ -35,8 +35,18 @@ log = logging.getLogger("kafka_direct")
 
 _REMEDY = (
     "The range was planned when they were there: raise the topic's retention or read faster; to continue without them, "
-    "set spark.streaming.kafka.failOnDataLoss to false and restart."
+    "set {skip_lost} to false and restart."
 )
+
+
+class SettingNames(NamedTuple):
+    """What those who read call the settings that messages point to."""
+
+    skip_lost: str = "spark.streaming.kafka.failOnDataLoss"
+    poll_seconds: str = "spark.streaming.kafka.consumer.poll.ms"
+
+
+OF_DSTREAMS = SettingNames()
 
 _GONE = (
     KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001  librdkafka's own codes are underscored by name
@@ -62,6 +72,7 @@ def read_range(
     *,
     poll_seconds: float = DEFAULT_POLL_SECONDS,
     skip_lost: bool = False,
+    names: SettingNames = OF_DSTREAMS,
 ) -> Iterator[list[Message]]:
     """The records of a range that the isolation level shows, in order, in chunks.
 
@@ -74,7 +85,7 @@ def read_range(
     if range_.count() == 0:
         return
     with _consumer(params) as consumer:
-        yield from _Reading(consumer, params, range_, skip_lost=skip_lost).chunks(poll_seconds)
+        yield from _Reading(consumer, params, range_, skip_lost=skip_lost, names=names).chunks(poll_seconds)
 
 
 def check_reader(params: ClientParams) -> None:
@@ -85,12 +96,15 @@ def check_reader(params: ClientParams) -> None:
 class _Reading:
     """One range being read by one consumer; `position` is the next offset to see."""
 
-    def __init__(self, consumer: Consumer, params: ClientParams, range_: OffsetRange, *, skip_lost: bool) -> None:
+    def __init__(
+        self, consumer: Consumer, params: ClientParams, range_: OffsetRange, *, skip_lost: bool, names: SettingNames
+    ) -> None:
         self.consumer = consumer
         self.servers = servers_of(params)
         self.range = range_
         self.position = range_.fromOffset
         self.skip_lost = skip_lost
+        self.names = names
 
     def chunks(self, poll_seconds: float) -> Iterator[list[Message]]:
         until = self.range.untilOffset
@@ -143,7 +157,7 @@ class _Reading:
         if not is_lost:
             raise BrokerUnavailable(
                 f"no record of {self.range} came from Kafka at {self.servers} for {seconds:g} s, standing at offset "
-                f"{self.position}; check the brokers, or raise spark.streaming.kafka.consumer.poll.ms.",
+                f"{self.position}; check the brokers, or raise {self.names.poll_seconds}.",
                 servers=self.servers,
             )
         self._lose()
@@ -163,7 +177,7 @@ class _Reading:
             resumed=resumed,
         )
         if not self.skip_lost:
-            raise offsets_lost([loss], _REMEDY)
+            raise offsets_lost([loss], _REMEDY.format(skip_lost=self.names.skip_lost))
         log.warning("going on after a loss in %s: %s", self.range, loss)
         self.position = self.range.untilOffset if resumed is None else resumed
         self._assign()

@@ -6,11 +6,10 @@ import logging
 import time
 from typing import TYPE_CHECKING, TypeVar
 
-from kafka_direct.broker import Cluster, resolve_positions
+from kafka_direct.broker import Cluster, confirmed, resolve_positions
 from kafka_direct.offsets import (
     Available,
     Batch,
-    LossCause,
     OffsetRange,
     TopicPartition,
     cut_ranges,
@@ -38,12 +37,6 @@ if TYPE_CHECKING:
     Limits = Callable[[dict[TopicPartition, int]], Mapping[TopicPartition, int] | None]
 
 log = logging.getLogger("kafka_direct")
-
-# An end before the position, or a missing partition, may be a broker that has not caught up: asked again before it is
-# called a loss.
-PASSING_CAUSES = {LossCause.TRUNCATED, LossCause.DELETED}
-LOSS_ATTEMPTS = 4
-LOSS_PAUSE_SECONDS = 0.5
 
 
 class BatchPlanner:
@@ -125,14 +118,7 @@ class BatchPlanner:
     def _confirmed(
         self, find: Callable[[Available], T], losses_of: Callable[[T], Collection[Loss]]
     ) -> tuple[T, Available]:
-        for attempt in range(LOSS_ATTEMPTS):
-            available = self._cluster.find_available(self._spec.subscription)
-            found = find(available)
-            if not any(loss.cause in PASSING_CAUSES for loss in losses_of(found)):
-                break
-            if attempt + 1 < LOSS_ATTEMPTS:
-                time.sleep(LOSS_PAUSE_SECONDS)
-        return found, available
+        return confirmed(lambda: self._cluster.find_available(self._spec.subscription), find, losses_of)
 
     def _accept(self, losses: Collection[Loss]) -> None:
         """Refuse losses, or say them if they are accepted."""

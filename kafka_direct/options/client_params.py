@@ -67,6 +67,7 @@ class ClientParams:
     group_id: str | None
     isolation_level: str
     auto_offset_reset: Reset | None  # "error": refuse where there is no offset; None: not given
+    reader_group: str | None = None  # the group's name that readers show; None: one made from group_id
 
     @classmethod
     def parse(cls, kafka_params: Mapping[str, Any]) -> ClientParams:
@@ -116,7 +117,8 @@ class ClientParams:
         """Give the configuration of a consumer that reads ranges: it never commits, and never jumps elsewhere."""
         chosen: dict[str, Value] = {"check.crcs": "true", "fetch.wait.max.ms": 10}  # the caller's win
         fixed: dict[str, Value] = {
-            "group.id": f"spark-executor-{'kafka-direct' if self.group_id is None else self.group_id}",
+            "group.id": self.reader_group
+            or f"spark-executor-{'kafka-direct' if self.group_id is None else self.group_id}",
             "enable.partition.eof": "true",
         }
         return chosen | self._consumer() | fixed

@@ -39,12 +39,18 @@ def kafka_jars(java: str, version: str = KAFKA_VERSION) -> Path:
     Raises:
         KafkaStartError: they are not in the cache and could not be downloaded.
     """
-    folder = cache_folder() / f"kafka_2.13-{version}"
+    wanted = WANTED.format(kafka=version, logger=LOGGER_VERSION)
+    return fetched_jars(java, f"kafka_2.13-{version}", wanted, f"Kafka {version}", "44 MB")
+
+
+def fetched_jars(java: str, name: str, wanted: str, what: str, size: str) -> Path:
+    """Return the folder of that name in the cache, with the jars that an ivy.xml wants."""
+    folder = cache_folder() / name
     if not folder.is_dir():
-        _log.warning("Downloading Apache Kafka %s (44 MB, once) to %s", version, folder)
+        _log.warning("Downloading %s (%s, once) to %s", what, size, folder)
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetch-", ignore_cleanup_errors=True) as scratch:
-            _fetch(java, version, Path(scratch))
+            _fetch(java, what, wanted, Path(scratch))
             _publish(Path(scratch) / "jars", folder)
     return folder
 
@@ -55,17 +61,17 @@ def cache_folder() -> Path:
     return (Path(given) if given else Path.home() / ".cache") / "kafka_direct"
 
 
-def _fetch(java: str, version: str, scratch: Path) -> None:
+def _fetch(java: str, what: str, text: str, scratch: Path) -> None:
     """Resolve into `scratch/jars`, with Ivy's own files in `scratch` too: nobody else's fetch can meet them."""
     wanted = scratch / "ivy.xml"
-    wanted.write_text(WANTED.format(kafka=version, logger=LOGGER_VERSION))
+    wanted.write_text(text)
     command = [java, f"-Divy.default.ivy.user.dir={scratch / 'user'}", "-cp", str(_ivy()), "org.apache.ivy.Main"]
     command += ["-cache", str(scratch / "cache"), "-ivy", str(wanted), "-types", "jar", "bundle"]
     command += ["-retrieve", str(scratch / "jars" / "[artifact]-[revision](-[classifier]).[ext]")]
     said = subprocess.run(command, capture_output=True, text=True, check=False)
     if said.returncode != 0:
         raise KafkaStartError(
-            f"Kafka {version} is not in {cache_folder()} and could not be downloaded ({_reason(said.stdout)}): check"
+            f"{what} is not in {cache_folder()} and could not be downloaded ({_reason(said.stdout)}): check"
             " the network, or copy that folder from a machine that has it, or set KAFKA_BOOTSTRAP_SERVERS."
         )
 

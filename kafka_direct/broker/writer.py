@@ -1,0 +1,100 @@
+"""Writing records in a worker, with a producer that is kept for the next task.
+
+At least once: a task that fails has written some of its records, and the task that takes its place writes them again.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from kafka_direct.errors import ConfigError
+
+from .failure import build_client, servers_of, translate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from kafka_direct.options import ClientParams
+
+# How long to wait for acknowledgements while the producer's queue is full, before looking for errors again.
+FULL_SECONDS = 0.5
+FLUSH_SECONDS = 1.0
+
+# Idle producers of this process, one per configuration. Clients do not survive a fork, so the process id is part of
+# the key.
+_idle: dict[tuple[int, ClientParams], _Writing] = {}
+
+
+def write_records(params: ClientParams, records: Iterable[tuple[str, dict[str, Any]]]) -> int:
+    """Write records, each a topic and the keywords of `Producer.produce`; returns how many, once all are acknowledged.
+
+    Raises:
+        BrokerError: Kafka refused a record; the message names the topic and the reason.
+        BrokerUnavailable: a record was not acknowledged in time.
+    """
+    with _producer(params) as writing:
+        return writing.write(records)
+
+
+def check_writer(params: ClientParams) -> None:
+    """Refuse parameters that a worker's producer would not take, before a worker has to."""
+    build_client(Producer, params.for_producer())
+
+
+class _Writing:
+    """A producer, and the first delivery that failed since it was last looked at."""
+
+    def __init__(self, params: ClientParams) -> None:
+        self._servers = servers_of(params)
+        self._failed: tuple[KafkaError, str] | None = None
+        # Python hears of failures only: a call for each record written would cost as much as writing it.
+        config = {"delivery.report.only.error": "true"}
+        self._producer = build_client(Producer, params.for_producer() | config, on_delivery=self._note)
+
+    def write(self, records: Iterable[tuple[str, dict[str, Any]]]) -> int:
+        count = 0
+        for topic, record in records:
+            self._enqueue(topic, record)
+            count += 1
+        while self._producer.flush(FLUSH_SECONDS) > 0:
+            self._check()
+        self._check()
+        return count
+
+    def _enqueue(self, topic: str, record: dict[str, Any]) -> None:
+        while True:
+            try:
+                self._producer.produce(topic, **record)
+            except BufferError:
+                self._producer.poll(FULL_SECONDS)
+                self._check()
+            except KafkaException as failure:
+                raise translate(failure.args[0], f"writing to topic {topic}", self._servers) from failure
+            else:
+                return
+
+    def _note(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None and self._failed is None:
+            self._failed = error, str(message.topic())
+
+    def _check(self) -> None:
+        if self._failed is None:
+            return
+        error, topic = self._failed
+        self._producer.purge()
+        if error.code() == KafkaError._UNKNOWN_PARTITION:  # noqa: SLF001  librdkafka's own codes are underscored
+            raise ConfigError(f"a record names a partition that topic {topic} does not have; correct it.")
+        raise translate(error, f"writing to topic {topic}", self._servers)
+
+
+@contextmanager
+def _producer(params: ClientParams) -> Iterator[_Writing]:
+    """An idle producer of this process, or a new one; one that failed is not used again."""
+    key = (os.getpid(), params)
+    writing = _idle.pop(key, None) or _Writing(params)
+    yield writing
+    _idle.setdefault(key, writing)

@@ -1,0 +1,48 @@
+"""`SinkOptions`: the options of writing through the data source, those of Spark's own sink."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kafka_direct.errors import ConfigError
+
+from .given import Given
+from .kafka_options import parse_kafka_options
+from .source_options import OF_SPARK
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .client_params import ClientParams
+
+SINK_OPTIONS = ("topic", "includeHeaders", *OF_SPARK)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkOptions:
+    """Where rows are written. A topic given here wins over the column.
+
+    >>> SinkOptions.parse({"kafka.bootstrap.servers": "b:9092", "topic": "orders"}).topic
+    'orders'
+    """
+
+    params: ClientParams
+    topic: str | None
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> SinkOptions:
+        """Read the options of a write.
+
+        Raises:
+            ConfigError: an option that is unknown, or that has no meaning here; the message names it and the remedy.
+        """
+        given = Given(options)
+        given.refuse_unknown(SINK_OPTIONS)
+        given.boolean("includeHeaders", default=True)  # as in Spark a column of headers is written, whatever this says
+        topic = given.text("topic")
+        if topic is not None and not topic.strip():
+            raise ConfigError("option topic is empty; name a topic, or leave it out and have a column topic.")
+        params = parse_kafka_options(given.with_prefix("kafka."))
+        params.for_producer()  # refuses what a producer cannot have
+        return cls(params=params, topic=topic)

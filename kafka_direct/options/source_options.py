@@ -1,0 +1,335 @@
+"""`SourceOptions`: the options of the data source `kafka_direct`, those of Spark's own source and what is new.
+
+Names, defaults, precedence and what is refused are Spark's. Everything is checked here, before any data moves.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from kafka_direct.errors import ConfigError
+from kafka_direct.offsets.position import Earliest, Latest, Position, Positions, Since
+from kafka_direct.offsets.position_grammar import parse_position
+from kafka_direct.offsets.topic_partition import TopicPartition
+
+from .given import Given
+from .kafka_options import parse_kafka_options
+from .subscription import Subscription
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .client_params import ClientParams
+
+NoMatch = Literal["error", "latest"]
+
+SUBSCRIPTIONS = ("assign", "subscribe", "subscribePattern")
+STARTING = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")  # the first that is given counts
+ENDING = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
+NO_MATCH = "startingOffsetsByTimestampStrategy"
+READING = (
+    "failOnDataLoss",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+    "groupIdPrefix",
+    "includeHeaders",
+    "kafkaConsumer.pollTimeoutMs",
+    "maxRecordsPerPartition",
+    "minPartitions",
+    "partition.metadata.cache.ttl.ms",
+    "valueFormat",
+)
+# A batch ignores them, as in Spark.
+STREAMING = ("maxOffsetsPerTrigger", "maxTriggerDelay", "minOffsetsPerTrigger")
+PACE = ("backpressure", "initialRate", "maxRatePerPartition", "minRatePerPartition", "targetBatchDuration")
+# What Spark itself adds to a query's options.
+OF_SPARK = ("checkpointLocation", "queryName")
+SOURCE_OPTIONS = (*SUBSCRIPTIONS, *STARTING, *ENDING, NO_MATCH, *READING, *STREAMING, *PACE, *OF_SPARK)
+
+DEFAULT_POLL_MS = 120_000  # spark.network.timeout
+DEFAULT_RETRIES = 3
+DEFAULT_RETRY_MS = 10
+DEFAULT_MAX_DELAY_MS = 15 * 60_000
+DEFAULT_TARGET_MS = 10_000
+
+_NUMBERS_BY_PARTITION = '{"topic":{"0":1794996000000}}'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """Where a read starts or ends; `option` is the name of the option that says so."""
+
+    option: str
+    position: Position | Positions
+    no_match: NoMatch = "latest"  # what a time after the last record means
+
+    def of(self, partitions: frozenset[TopicPartition], subscription: Subscription) -> dict[TopicPartition, Position]:
+        """The position of each partition.
+
+        Raises:
+            ConfigError: positions by partition that are not those of all partitions, and of no others.
+        """
+        if not isinstance(self.position, Positions):
+            return dict.fromkeys(partitions, self.position)
+        named = frozenset(self.position)
+        for wrong, what in ((named - partitions, "names {}, which is not among"), (partitions - named, "lacks {} of")):
+            if wrong:
+                listed = ", ".join(str(partition) for partition in sorted(wrong))
+                raise ConfigError(
+                    f"option {self.option} {what.format(listed)} the partitions of {subscription}; name each of them, "
+                    "with -2 for earliest and -1 for latest."
+                )
+        return dict(self.position)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriggerLimits:
+    """How much a micro-batch takes; None: as much as there is."""
+
+    max_offsets: int | None
+    min_offsets: int | None
+    max_delay_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaceOptions:
+    """How a query's rate follows what its batches take. Rates are in records/second, the floor in records per batch."""
+
+    backpressure: bool
+    initial_rate: float | None
+    max_rate: float | Mapping[TopicPartition, float]
+    min_rate: float
+    target_ms: int
+    checkpoint: str | None  # shows when a batch has ended, also if the next one waits for a trigger
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """How the driver asks the brokers."""
+
+    retries: int  # after a question that nobody answered
+    retry_seconds: float
+    metadata_seconds: float  # how long the partitions found stay true
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """How ranges are cut and read."""
+
+    fail_on_data_loss: bool
+    min_partitions: int | None
+    max_records: int | None
+    poll_seconds: float
+    value_format: str  # binary or json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions:
+    """What a DataFrame over Kafka was made with.
+
+    >>> options = SourceOptions.parse({"kafka.bootstrap.servers": "b:9092", "subscribe": "orders, clicks"}, "batch")
+    >>> print(options.subscription, "from", options.starting.position, "to", options.ending.position)
+    topics clicks, orders from earliest to latest
+    """
+
+    params: ClientParams
+    subscription: Subscription
+    starting: Bound
+    ending: Bound
+    limits: TriggerLimits
+    pace: PaceOptions
+    reading: Reading
+    asking: Asking
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str], mode: Literal["batch", "stream"]) -> SourceOptions:
+        """Read the options of a batch or of a stream.
+
+        Raises:
+            ConfigError: an option that is unknown, or that has no meaning here; the message names it and the remedy.
+        """
+        given = Given(options)
+        given.refuse_unknown(SOURCE_OPTIONS)
+        params = parse_kafka_options(given.with_prefix("kafka."), group_prefix=given.text("groupIdPrefix"))
+        parsed = cls(
+            params=params,
+            subscription=_subscription(given),
+            starting=_starting(given, mode),
+            ending=_ending(given, mode),
+            limits=_limits(given),
+            pace=_pace(given),
+            reading=_reading(given),
+            asking=_asking(given),
+        )
+        if params.group_id is None and "group" in str(parsed.starting.position):
+            raise ConfigError(
+                f"option {parsed.starting.option} says group, and there is none; set the option kafka.group.id."
+            )
+        return parsed
+
+
+def _subscription(given: Given) -> Subscription:
+    chosen = [name for name in SUBSCRIPTIONS if name in given]
+    if len(chosen) != 1:
+        found = f"{' and '.join(chosen)} are given" if chosen else "none is given"
+        raise ConfigError(f"one of the options {', '.join(SUBSCRIPTIONS)} says what to read, and {found}; give one.")
+    text = given.text(chosen[0]) or ""
+    if not text.strip():
+        raise ConfigError(f"option {chosen[0]} is empty; name a topic.")
+    if chosen[0] == "subscribePattern":
+        return Subscription.parse(_pattern(text))
+    if chosen[0] == "subscribe":
+        return Subscription.parse([name for part in text.split(",") if (name := part.strip())])
+    return Subscription.parse(_partitions(given))
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise ConfigError(
+            f"option subscribePattern is {text!r}, which is no regular expression ({error}); its form is Python's."
+        ) from None
+
+
+def _partitions(given: Given) -> list[TopicPartition]:
+    example = '{"topic":[0,1]}'
+    value = given.json("assign", example)
+    if not all(isinstance(numbers, list) and numbers for numbers in value.values()):
+        raise ConfigError(f"option assign is {given.text('assign')!r}; give JSON such as {example}.")
+    return [TopicPartition(topic, number) for topic, numbers in value.items() for number in numbers]
+
+
+def _starting(given: Given, mode: str) -> Bound:
+    default: Position = Latest() if mode == "stream" else Earliest()
+    no_match = given.choice(NO_MATCH, ("error", "latest"))
+    bound = _bound(given, STARTING, default, "error" if no_match == "error" else "latest")
+    if mode == "batch" and _holds(bound, Latest()):
+        raise ConfigError(
+            f"option {bound.option} is {bound.position}, and a batch that starts at latest reads nothing; give "
+            "earliest, an offset, or latest-100."
+        )
+    return bound
+
+
+def _ending(given: Given, mode: str) -> Bound:
+    if mode == "stream" and (name := given.one_of(ENDING)) is not None:
+        raise ConfigError(f"option {name} is for batches; a stream has no end: leave it out.")
+    bound = _bound(given, ENDING, Latest(), "latest")
+    if _holds(bound, Earliest()):
+        raise ConfigError(
+            f"option {bound.option} is {bound.position}, and a batch that ends at earliest reads nothing; give latest "
+            "or an offset."
+        )
+    return bound
+
+
+def _holds(bound: Bound, position: Position) -> bool:
+    return position in (bound.position.values() if isinstance(bound.position, Positions) else (bound.position,))
+
+
+def _bound(given: Given, names: tuple[str, str, str], default: Position, no_match: NoMatch) -> Bound:
+    """The first given of three options: one time for all, times by partition, positions."""
+    by_time, times_by_partition, positions = names
+    if by_time in given:
+        return Bound(option=by_time, position=Since(given.count(by_time, least=0) or 0), no_match=no_match)
+    if times_by_partition in given:
+        return Bound(option=times_by_partition, position=_times(given, times_by_partition), no_match=no_match)
+    text = given.text(positions)
+    if text is None:
+        return Bound(option=positions, position=default)
+    try:
+        return Bound(option=positions, position=parse_position(text))
+    except ConfigError as error:
+        raise ConfigError(f"option {positions}: {error}") from None
+
+
+def _times(given: Given, name: str) -> Positions:
+    value = given.json(name, _NUMBERS_BY_PARTITION)
+    positions: dict[TopicPartition, Position] = {}
+    try:
+        for topic, times in value.items():
+            for number, time_ms in times.items():
+                positions[TopicPartition(topic, int(number))] = Since(time_ms)
+    except (AttributeError, TypeError, ValueError, ConfigError):
+        raise ConfigError(
+            f"option {name} is {given.text(name)!r}; give times in milliseconds, such as {_NUMBERS_BY_PARTITION}."
+        ) from None
+    return Positions(positions)
+
+
+def _limits(given: Given) -> TriggerLimits:
+    most, least = given.count("maxOffsetsPerTrigger"), given.count("minOffsetsPerTrigger")
+    if most is not None and least is not None and least > most:
+        raise ConfigError(
+            f"option minOffsetsPerTrigger is {least}, which is more than maxOffsetsPerTrigger, {most}; swap them."
+        )
+    delay = given.duration_ms("maxTriggerDelay")
+    return TriggerLimits(
+        max_offsets=most, min_offsets=least, max_delay_ms=DEFAULT_MAX_DELAY_MS if delay is None else delay
+    )
+
+
+def _pace(given: Given) -> PaceOptions:
+    initial, target_ms = given.number("initialRate"), given.duration_ms("targetBatchDuration")
+    pace = PaceOptions(
+        backpressure=given.boolean("backpressure", default=False),
+        initial_rate=initial,
+        max_rate=_max_rate(given),
+        min_rate=given.count("minRatePerPartition") or 1,
+        target_ms=DEFAULT_TARGET_MS if target_ms is None else target_ms,
+        checkpoint=given.text("checkpointLocation"),
+    )
+    if pace.target_ms == 0 or (initial is not None and not 0 < initial < float("inf")):
+        name = "targetBatchDuration" if pace.target_ms == 0 else "initialRate"
+        raise ConfigError(f"option {name} is {given.text(name)!r}; give more than 0.")
+    return pace
+
+
+def _max_rate(given: Given) -> float | Mapping[TopicPartition, float]:
+    name = "maxRatePerPartition"
+    text = given.text(name)
+    if text is None:
+        return 0
+    if not text.lstrip().startswith("{"):
+        return _rate(name, given.number(name))
+    example = '{"topic":{"0":1000}}'
+    try:
+        return {
+            TopicPartition(topic, int(number)): _rate(name, rate)
+            for topic, rates in given.json(name, example).items()
+            for number, rate in rates.items()
+        }
+    except (AttributeError, ValueError):
+        raise ConfigError(f"option {name} is {text!r}; give a number, or JSON such as {example}.") from None
+
+
+def _rate(name: str, rate: Any) -> float:
+    if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 <= rate < float("inf"):
+        raise ConfigError(f"option {name} holds {rate!r}; give records/second, 0 for no cap.")
+    return rate
+
+
+def _reading(given: Given) -> Reading:
+    given.boolean("includeHeaders", default=False)  # read where the schema is made; here only checked
+    poll_ms = given.count("kafkaConsumer.pollTimeoutMs")
+    return Reading(
+        fail_on_data_loss=given.boolean("failOnDataLoss", default=True),
+        min_partitions=given.count("minPartitions"),
+        max_records=given.count("maxRecordsPerPartition"),
+        poll_seconds=(DEFAULT_POLL_MS if poll_ms is None else poll_ms) / 1000,
+        value_format=given.choice("valueFormat", ("binary", "json")),
+    )
+
+
+def _asking(given: Given) -> Asking:
+    retries = given.count("fetchOffset.numRetries", least=0)
+    pause_ms = given.count("fetchOffset.retryIntervalMs", least=0)
+    ttl_ms = given.count("partition.metadata.cache.ttl.ms", least=-1)
+    return Asking(
+        retries=DEFAULT_RETRIES if retries is None else retries,
+        retry_seconds=(DEFAULT_RETRY_MS if pause_ms is None else pause_ms) / 1000,
+        metadata_seconds=0 if ttl_ms is None else max(ttl_ms, 0) / 1000,
+    )

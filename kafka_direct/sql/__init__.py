@@ -1,0 +1,12 @@
+"""The data source `kafka_direct`: `spark.read` and `spark.readStream`, on PySpark's Python Data Source API.
+
+Spark makes these objects in processes of its own: the source where a DataFrame is planned, the stream's reader in one
+process for the life of a query, `read` in the workers. Nothing here outlives a call but what that process keeps.
+"""
+
+from .data_source import KafkaDirectSource
+from .lag_listener import LagListener
+from .query_lag import Lag, lag
+from .transformed import source
+
+__all__ = ["KafkaDirectSource", "Lag", "LagListener", "lag", "source"]

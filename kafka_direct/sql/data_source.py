@@ -1,0 +1,53 @@
+"""`KafkaDirectSource`: the data source as Spark meets it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+
+from kafka_direct.errors import ConfigError
+from kafka_direct.options import SinkOptions, SourceOptions
+
+from .batch_reader import KafkaBatchReader
+from .projection import Projection
+from .schema import source_schema
+from .stream_reader import KafkaStreamReader
+from .writer import KafkaBatchWriter, KafkaStreamWriter
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
+    from pyspark.sql.types import StructType
+
+
+class KafkaDirectSource(DataSource):
+    """`format("kafka_direct")`; the options are those of Spark's `kafka`, docs/structured-streaming.md has them all."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "kafka_direct"
+
+    def schema(self) -> StructType:
+        return source_schema(include_headers=self.options.get("includeHeaders", "").strip().lower() == "true")
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        options = SourceOptions.parse(self.options, "batch")
+        return KafkaBatchReader(options, self.projection(schema, options))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        options = SourceOptions.parse(self.options, "stream")
+        return KafkaStreamReader(options, self.projection(schema, options))
+
+    def projection(self, schema: StructType, options: SourceOptions) -> Projection:
+        """What to fetch and what to make of it."""
+        return Projection.of(schema, value_format=options.reading.value_format)
+
+    def writer(self, schema: StructType, overwrite: bool) -> KafkaBatchWriter:  # noqa: FBT001  Spark calls it so
+        if overwrite:
+            raise ConfigError('a topic cannot be overwritten; write with mode("append").')
+        return KafkaBatchWriter(SinkOptions.parse(self.options), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> KafkaStreamWriter:  # noqa: FBT001  Spark calls it so
+        if overwrite:
+            raise ConfigError('a topic only grows; write with outputMode("append") or outputMode("update").')
+        return KafkaStreamWriter(SinkOptions.parse(self.options), schema)

@@ -1,0 +1,117 @@
+"""`Pace`: how much of the lag a micro-batch takes, from what its predecessors took.
+
+A batch's work begins when it is planned. It ends, by the checkpoint, when it is committed; without the option
+`checkpointLocation` when Spark asks for the next batch, which is the same moment unless a trigger makes it wait.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kafka_direct.offsets.codec import decode_offsets, encode_offsets
+from kafka_direct.rate import RateController, limit_per_partition, share_offsets
+from kafka_direct.rate.estimator import PIDRateEstimator
+from kafka_direct.rate.settings import DEFAULT_INITIAL_RATE, PidGains
+
+from .checkpoint import FinishedBatches
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafka_direct.offsets import TopicPartition
+    from kafka_direct.options.source_options import PaceOptions
+
+    Lag = Mapping[TopicPartition, int]
+
+log = logging.getLogger("kafka_direct")
+
+LEARN_FROM = 5  # batches of earlier runs
+
+
+class _Planned(NamedTuple):
+    end: dict[str, Any]
+    records: int
+    is_cut: bool  # there was more to read
+    since: float
+
+
+class Pace:
+    """The limits of a query's batches, for one run."""
+
+    def __init__(self, options: PaceOptions, max_offsets: int | None) -> None:
+        self._options = options
+        self._max_offsets = max_offsets
+        self._rate = _controller(options) if options.backpressure else None
+        self._finished = None if options.checkpoint is None else FinishedBatches(options.checkpoint)
+        self._planned: _Planned | None = None
+        self._has_learned = False
+
+    def limits(self, lag: Lag) -> dict[TopicPartition, int] | None:
+        """What the next batch may take of each partition; None is no limit."""
+        by_rate = self._by_rate(lag)
+        if self._max_offsets is None:
+            return by_rate
+        shared = share_offsets(lag, self._max_offsets)
+        return shared if by_rate is None else {p: min(records, by_rate[p]) for p, records in shared.items()}
+
+    def planned(self, end: Mapping[TopicPartition, int], *, records: int, lag: int) -> None:
+        """A batch of so many records of the lag, up to `end`, begins now."""
+        self._planned = _Planned(encode_offsets(end), records, records < lag, time.monotonic())
+
+    def finished(self, start: Mapping[TopicPartition, int]) -> None:
+        """Spark asks for the batch after `start`: learn from the one that ended there."""
+        if self._rate is None:
+            return
+        end, now = encode_offsets(start), time.monotonic()
+        if not self._has_learned:
+            self._has_learned = True
+            self._learn(self._rate, end)
+        elif (planned := self._planned) is not None and planned.end == end and planned.records > 0:
+            seconds = self._seconds(planned, now)
+            if seconds is not None and self._is_telling(planned, seconds, self._rate.rate):
+                self._rate.batch_finished(now * 1000, planned.records, seconds * 1000, 0)
+        self._planned = None
+
+    def _is_telling(self, planned: _Planned, seconds: float, rate: float) -> bool:
+        """Whether a batch shows how fast records can go; one that took all there was may show how fast they came."""
+        return planned.is_cut or seconds * 1000 > self._options.target_ms or planned.records > rate * seconds
+
+    def _seconds(self, planned: _Planned, now: float) -> float | None:
+        """What the batch took; None if the checkpoint, which should, does not show it."""
+        if self._finished is None:
+            return now - planned.since
+        batch = self._finished.ending_at(planned.end)
+        if batch is None:
+            log.warning(
+                "backpressure learns nothing: the checkpoint at %s shows no batch that ended where this query stands; "
+                "give the reader's option checkpointLocation the checkpoint of this very query",
+                self._options.checkpoint,
+            )
+        return None if batch is None else batch.seconds
+
+    def _by_rate(self, lag: Lag) -> dict[TopicPartition, int] | None:
+        max_rate, min_rate = self._options.max_rate, self._options.min_rate
+        if self._rate is not None:
+            return self._rate.limit(lag, in_flight=0, max_rate=max_rate, min_rate=min_rate)
+        seconds = self._options.target_ms / 1000
+        return limit_per_partition(lag, batch_seconds=seconds, rate=None, max_rate=max_rate, min_rate=min_rate)
+
+    def _learn(self, rate: RateController, end: dict[str, Any]) -> None:
+        """Begin with the speed of the run before, as its checkpoint shows it."""
+        if self._finished is None:
+            return
+        for place, batch in enumerate(self._finished.before(end, LEARN_FROM)):
+            start, until = decode_offsets(batch.start), decode_offsets(batch.end)
+            records = sum(max(offset - start.get(p, offset), 0) for p, offset in until.items())
+            rate.batch_finished(place, records, batch.seconds * 1000, 0)
+
+
+def _controller(options: PaceOptions) -> RateController:
+    gains = PidGains()
+    estimator = PIDRateEstimator(
+        options.target_ms, gains.proportional, gains.integral, gains.derivative, gains.min_rate
+    )
+    initial = DEFAULT_INITIAL_RATE if options.initial_rate is None else options.initial_rate
+    return RateController(estimator, initial_rate=initial)

@@ -1,0 +1,112 @@
+"""`lag`: how far a query is behind, per partition, in records and in seconds, from its own progress reports.
+
+Records are what lies between where the last batch ended and what was there when it was planned. Seconds are the age of
+that place: how long ago the partition's end stood where the query stands now, as earlier reports saw it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from kafka_direct.offsets.codec import decode_offsets
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pyspark.sql.streaming import StreamingQuery
+
+    from kafka_direct.offsets import TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lag:
+    """How far behind a query is in one partition.
+
+    `seconds` is None while no report is old enough to tell; then it is at least the age of the oldest one.
+    """
+
+    records: int
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What one progress report says of the Kafka sources of a query."""
+
+    time: float  # seconds since 1970
+    consumed: Mapping[TopicPartition, int]
+    latest: Mapping[TopicPartition, int]
+
+
+def lag(query: StreamingQuery) -> dict[TopicPartition, Lag]:
+    """The lag of a running query's Kafka sources, as of its last batch; empty before the first."""
+    return measure(read_reports(query.recentProgress))
+
+
+def measure(reports: Sequence[Report]) -> dict[TopicPartition, Lag]:
+    """The lag at the last of some reports.
+
+    >>> from kafka_direct.offsets import TopicPartition
+    >>> t0 = TopicPartition("t", 0)
+    >>> early = Report(time=100.0, consumed={t0: 5}, latest={t0: 10})
+    >>> late = Report(time=160.0, consumed={t0: 40}, latest={t0: 70})
+    >>> measure([early, late])
+    {TopicPartition(topic='t', partition=0): Lag(records=30, seconds=30.0)}
+    """
+    if not reports:
+        return {}
+    now = reports[-1]
+    return {
+        partition: Lag(
+            records=max(latest - now.consumed.get(partition, latest), 0),
+            seconds=_seconds(partition, now.consumed.get(partition, latest), reports),
+        )
+        for partition, latest in sorted(now.latest.items())
+    }
+
+
+def read_reports(progress: Iterable[Any]) -> list[Report]:
+    """What is told of Kafka in progress reports, oldest first: of the JVM's source too, as both write the same."""
+    return [report for each in progress if (report := _read(each)) is not None]
+
+
+def _read(progress: Any) -> Report | None:
+    consumed: dict[TopicPartition, int] = {}
+    latest: dict[TopicPartition, int] = {}
+    for source in progress.sources:
+        ends = _offsets(source.latestOffset)
+        if ends is not None:
+            consumed |= _offsets(source.endOffset) or {}
+            latest |= ends
+    if not latest:
+        return None  # a batch that runs again is reported without
+    time = datetime.fromisoformat(progress.timestamp).timestamp()
+    return Report(time=time, consumed=consumed, latest=latest)
+
+
+def _offsets(text: str | None) -> dict[TopicPartition, int] | None:
+    try:
+        return decode_offsets(json.loads(text or ""))
+    except (ValueError, TypeError, AttributeError):
+        return None  # another kind of source
+
+
+def _seconds(partition: TopicPartition, consumed: int, reports: Sequence[Report]) -> float | None:
+    """How long ago the end of the partition was where the query is now."""
+    now = reports[-1]
+    if now.latest[partition] <= consumed:
+        return 0.0
+    after = now
+    for before in reversed(reports[:-1]):
+        if partition not in before.latest:
+            return None
+        if before.latest[partition] <= consumed:
+            # Between two reports the records are taken to have come evenly.
+            came = after.latest[partition] - before.latest[partition]
+            share = (consumed - before.latest[partition]) / came
+            return now.time - (before.time + share * (after.time - before.time))
+        after = before
+    return None

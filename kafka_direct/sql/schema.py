@@ -1,0 +1,80 @@
+"""The columns of the source, and those that a DataFrame asks for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from kafka_direct.broker import COLUMN_TYPES
+from kafka_direct.errors import ConfigError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_COLUMNS = StructType(
+    [
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("timestamp", TimestampType()),
+        StructField("timestampType", IntegerType()),
+    ]
+)
+_HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+
+
+def source_schema(*, include_headers: bool) -> StructType:
+    """The columns of Spark's own source."""
+    headers = [StructField("headers", ArrayType(_HEADER))] if include_headers else []
+    return StructType([*_COLUMNS.fields, *headers])
+
+
+def arrow_columns(schema: StructType) -> pa.Schema:
+    """Columns as Arrow has them, and as Spark wants to get them."""
+    return to_arrow_schema(schema, timezone="UTC")
+
+
+def fetched_columns(schema: StructType, columns: pa.Schema, *, is_json: bool) -> pa.Schema:
+    """What to fetch for a schema of the source's, or of a user's that names some of its columns.
+
+    With `is_json` a value that is a struct is fetched as bytes, to be decoded.
+
+    Raises:
+        ConfigError: a column is not the source's, or is of a type that it cannot be read as.
+    """
+    types = {name.lower(): kinds for name, kinds in COLUMN_TYPES.items()}
+    for place, field in enumerate(columns):
+        name, kinds = field.name.lower(), types.get(field.name.lower())
+        if kinds is None:
+            raise ConfigError(f"there is no column {field.name}; the columns are {', '.join(COLUMN_TYPES)}.")
+        if is_json and name == "value" and isinstance(schema[place].dataType, StructType):
+            columns = columns.set(place, field.with_type(kinds[0]))
+        elif field.type not in kinds:
+            wanted = " or ".join(_SQL_NAMES[str(kind)] for kind in kinds)
+            given = schema[place].dataType.simpleString().upper()
+            hint = "set the option valueFormat to json" if given.startswith("STRUCT") else "cast it in the DataFrame"
+            raise ConfigError(f"column {field.name} is {wanted}, not {given}; {hint}.")
+    return columns
+
+
+_SQL_NAMES = {
+    "binary": "BINARY",
+    "string": "STRING",
+    "int32": "INT",
+    "int64": "BIGINT",
+    "timestamp[us, tz=UTC]": "TIMESTAMP",
+    str(COLUMN_TYPES["headers"][0]): "ARRAY<STRUCT<key: STRING, value: BINARY>>",
+}

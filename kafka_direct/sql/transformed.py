@@ -1,0 +1,81 @@
+"""`source`: a data source of a job's own, with its Python function where the records are fetched."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from kafka_direct.errors import ArgumentTypeError, ConfigError
+
+from .data_source import KafkaDirectSource
+from .projection import Projection
+from .schema import source_schema
+
+if TYPE_CHECKING:
+    from kafka_direct.options import SourceOptions
+
+    from .projection import Transform
+
+
+def source(
+    *,
+    transform: Transform,
+    schema: str | StructType,
+    columns: str | StructType | None = None,
+    spark: SparkSession | None = None,
+) -> str:
+    """Register a data source whose workers apply `transform` to what they fetch; returns the name for `format`.
+
+    A record crosses between Python and the JVM once, where `mapInArrow` on a source takes it to the JVM and back.
+
+    Args:
+        transform: From a pyarrow.RecordBatch of `columns` to a RecordBatch or Table of `schema`, or None for no rows.
+            It is called for some hundred records at a time, in order within a partition.
+        schema: What comes out, as DDL or as a StructType.
+        columns: What goes in, such as "value STRING, offset LONG"; by default all of the source's columns. A value that
+            is a STRUCT is decoded with the option valueFormat=json.
+        spark: The session; by default the active one.
+
+    Raises:
+        ArgumentTypeError, ConfigError: something given cannot be what was meant.
+    """
+    if not callable(transform):
+        raise ArgumentTypeError(f"transform must be a function from RecordBatch to RecordBatch; it is {transform!r}.")
+    session = SparkSession.getActiveSession() if spark is None else spark
+    if session is None:
+        raise ConfigError("there is no active SparkSession to register a data source with; pass spark=.")
+    source_name = f"kafka_direct_{uuid.uuid4().hex[:12]}"
+    declared = _struct(schema)
+    taken = source_schema(include_headers=False) if columns is None else _struct(columns)
+    Projection.of(declared, value_format="json", transform=transform, columns=taken)  # refuses here what it can
+
+    class TransformedSource(KafkaDirectSource):
+        """Made here, so that it is pickled with the function in it."""
+
+        @classmethod
+        def name(cls) -> str:
+            return source_name
+
+        def schema(self) -> StructType:
+            return declared
+
+        def projection(self, schema: StructType, options: SourceOptions) -> Projection:
+            if schema != declared:
+                raise ConfigError("the schema was given to kafka_direct.source; do not call schema() on the reader.")
+            value_format = options.reading.value_format
+            return Projection.of(schema, value_format=value_format, transform=transform, columns=taken)
+
+    session.dataSource.register(TransformedSource)
+    return source_name
+
+
+def _struct(schema: str | StructType) -> StructType:
+    if isinstance(schema, StructType):
+        return schema
+    parsed = StructType.fromDDL(schema)
+    if not isinstance(parsed, StructType):
+        raise ArgumentTypeError(f"{schema!r} is not a list of columns such as 'id LONG, name STRING'.")
+    return parsed

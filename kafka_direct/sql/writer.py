@@ -1,0 +1,98 @@
+"""`df.write` and `writeStream` with `format("kafka_direct")`: rows to records, as Spark's own sink has it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, StringType, StructType
+
+from kafka_direct.broker import check_writer, write_records
+from kafka_direct.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    import pyarrow as pa
+
+    from kafka_direct.options import SinkOptions
+
+_HEADER_TYPES = [StringType(), BinaryType()]
+
+
+class Written(WriterCommitMessage):
+    """A task's records are with Kafka. Nothing is left to commit."""
+
+
+class _Sink:
+    """What batches and streams write alike."""
+
+    def __init__(self, options: SinkOptions, schema: StructType) -> None:
+        self._options = options
+        self._columns = _checked_columns(schema, options)
+        check_writer(options.params)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        write_records(self._options.params, self._records(iterator))
+        return Written()
+
+    def _records(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, dict[str, Any]]]:
+        for batch in batches:
+            columns = {name: batch.column(place).to_pylist() for name, place in self._columns.items()}
+            topics = columns.pop("topic", None) if self._options.topic is None else [self._options.topic] * len(batch)
+            names = list(columns)
+            for topic, *parts in zip(topics or (), *columns.values(), strict=True):
+                if topic is None:
+                    raise ConfigError("a row has no topic; fill the column topic, or set the option topic for all.")
+                # A part that is NULL is left out: a null key has a partition by chance, a null value is a tombstone.
+                record = {name: part for name, part in zip(names, parts, strict=True) if part is not None}
+                if "headers" in record:
+                    record["headers"] = [(header["key"], header["value"]) for header in record["headers"]]
+                yield topic, record
+
+
+class KafkaBatchWriter(_Sink, DataSourceArrowWriter):
+    """Writes a DataFrame."""
+
+
+class KafkaStreamWriter(_Sink, DataSourceStreamArrowWriter):
+    """Writes the micro-batches of a query."""
+
+
+def _checked_columns(schema: StructType, options: SinkOptions) -> dict[str, int]:
+    """The places of the columns that make a record; others are not written, as in Spark.
+
+    Raises:
+        ConfigError: a column is missing, or has another type than Kafka's.
+    """
+    places = {field.name.lower(): place for place, field in enumerate(schema)}
+    if "value" not in places:
+        raise ConfigError("a record needs a column value, STRING or BINARY; there is none: select one.")
+    if "topic" not in places and options.topic is None:
+        raise ConfigError("no topic is given; set the option topic, or have a column topic.")
+    chosen = {name: places[name] for name in _SINK_TYPES if name in places}
+    if options.topic is not None:
+        chosen.pop("topic", None)
+    for name, place in chosen.items():
+        given, (names, is_one) = schema[place].dataType, _SINK_TYPES[name]
+        if not is_one(given):
+            raise ConfigError(f"column {name} is {names}, not {given.simpleString().upper()}; cast it.")
+    return chosen
+
+
+def _is_bytes(kind: DataType) -> bool:
+    return isinstance(kind, (StringType, BinaryType))
+
+
+def _is_headers(kind: DataType) -> bool:
+    element = kind.elementType if isinstance(kind, ArrayType) else None
+    return isinstance(element, StructType) and [field.dataType for field in element] == _HEADER_TYPES
+
+
+_SINK_TYPES: dict[str, tuple[str, Callable[[DataType], bool]]] = {
+    "topic": ("STRING", lambda kind: isinstance(kind, StringType)),
+    "key": ("STRING or BINARY", _is_bytes),
+    "value": ("STRING or BINARY", _is_bytes),
+    "partition": ("INT", lambda kind: isinstance(kind, IntegerType)),
+    "headers": ("ARRAY<STRUCT<key: STRING, value: BINARY>>", _is_headers),
+}

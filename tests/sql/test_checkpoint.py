@@ -1,0 +1,89 @@
+"""What a checkpoint shows of a query's batches."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from kafka_direct.sql.checkpoint import FinishedBatches
+
+CONF = ["v1", '{"batchWatermarkMs":0}']
+
+
+class Checkpoint:
+    """Writes the files that Spark writes, at times of the test's own."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        for name in ("offsets", "commits"):
+            (folder / name).mkdir(parents=True)
+
+    def batch(self, number, *offsets, planned, finished=None):
+        lines = [offset if isinstance(offset, str) else json.dumps(offset) for offset in offsets]
+        self.write("offsets", number, "\n".join([*CONF, *lines]), planned)
+        if finished is not None:
+            self.write("commits", number, "v1\n{}", finished)
+
+    def write(self, folder, number, text, at):
+        path = self.folder / folder / str(number)
+        path.write_text(text)
+        os.utime(path, (at, at))
+        (self.folder / folder / f".{number}.crc").write_bytes(b"crc")
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    return Checkpoint(tmp_path)
+
+
+def at(offset):
+    return {"t": {"0": offset}}
+
+
+def test_a_batch_lasts_from_its_plan_to_its_commit(checkpoint):
+    """Whenever the next one comes; and a batch without a commit has not ended."""
+    checkpoint.batch(0, at(0), planned=100, finished=101)
+    checkpoint.batch(1, at(50), planned=160, finished=162.5)
+    checkpoint.batch(2, at(90), planned=220)
+    batches = FinishedBatches(str(checkpoint.folder))
+
+    found = batches.ending_at(at(50))
+    assert (found.start, found.end, found.seconds) == (at(0), at(50), 2.5)
+    assert batches.ending_at(at(90)) is None
+
+    checkpoint.batch(2, at(90), planned=220, finished=221)
+    assert batches.ending_at(at(90)).seconds == 1
+    assert batches.ending_at(at(50)) is None
+
+
+def test_a_query_of_several_sources(checkpoint):
+    """The line of this source is told by its offsets, also with the names that Spark may write before them."""
+    checkpoint.batch(0, "17", f"orders:{json.dumps(at(0))}", "-", planned=100, finished=101)
+    checkpoint.batch(1, "18", f"orders:{json.dumps(at(7))}", "-", planned=102, finished=104)
+
+    found = FinishedBatches(f"file:{checkpoint.folder}").ending_at(at(7))
+    assert (found.start, found.seconds) == (at(0), 2)
+
+
+def test_the_batches_of_earlier_runs(checkpoint):
+    """As many as are asked for and are there, oldest first, each where the next begins."""
+    for number in range(5):
+        checkpoint.batch(number, at(10 * number), planned=100 * number, finished=100 * number + number)
+
+    def ends(count):
+        return [batch.end for batch in FinishedBatches(f"file://{checkpoint.folder}").before(at(40), count)]
+
+    assert ends(2) == [at(30), at(40)]
+    assert ends(99) == [at(10), at(20), at(30), at(40)]
+
+
+def test_nothing_there(tmp_path, checkpoint):
+    """A folder that is not there yet, and one of another query, show nothing."""
+    checkpoint.batch(0, at(0), planned=1, finished=2)
+    checkpoint.batch(1, at(5), planned=3, finished=4)
+
+    assert FinishedBatches(str(tmp_path / "none")).ending_at(at(5)) is None
+    assert FinishedBatches(str(checkpoint.folder)).ending_at(at(6)) is None
+    assert FinishedBatches(str(checkpoint.folder)).before(at(6), 5) == []

@@ -1,0 +1,119 @@
+"""How far a query is behind, from its progress reports."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import urllib.request
+from types import SimpleNamespace
+
+import pytest
+
+from kafka_direct.offsets import TopicPartition
+from kafka_direct.sql import query_lag
+from kafka_direct.sql.lag_listener import LagListener
+from kafka_direct.sql.query_lag import Lag, measure, read_reports
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def progress(second, consumed, latest, query="q1", name="orders"):
+    """A report as PySpark hands it over, of a query of a Kafka source and another."""
+
+    def text(offsets):
+        return None if offsets is None else json.dumps({"t": {str(p): offset for p, offset in offsets.items()}})
+
+    kafka = SimpleNamespace(endOffset=text(consumed), latestOffset=text(latest))
+    rate = SimpleNamespace(endOffset="17", latestOffset=None)
+    time = f"2026-11-18T10:00:{second:02}.000Z"
+    return SimpleNamespace(id=query, name=name, timestamp=time, sources=[rate, kafka])
+
+
+def lags(*reports):
+    return measure(read_reports(reports))
+
+
+def test_examples_are_true():
+    """Every doctest of the module gives what it shows."""
+    assert doctest.testmod(query_lag).failed == 0
+
+
+def test_nothing_is_known_before_the_first_batch():
+    """No report, or none with the ends of Kafka's partitions."""
+    assert lags() == {}
+    assert lags(progress(0, {0: 5}, None)) == {}
+
+
+def test_records_and_seconds():
+    """By partition: what is not read yet, and how long ago the end stood where the query stands."""
+    found = lags(progress(0, {0: 0, 1: 5}, {0: 100, 1: 5}), progress(10, {0: 120, 1: 5}, {0: 200, 1: 5}))
+
+    assert found == {T0: Lag(records=80, seconds=8.0), T1: Lag(records=0, seconds=0.0)}
+
+
+def test_an_age_that_no_report_reaches():
+    """Is unknown, and not zero."""
+    assert lags(progress(0, {0: 0}, {0: 100}), progress(10, {0: 20}, {0: 200})) == {T0: Lag(records=180, seconds=None)}
+    assert lags(progress(0, {0: 0}, {0: 9}), progress(5, {0: 9, 1: 0}, {0: 9, 1: 4}))[T1] == Lag(
+        records=4, seconds=None
+    )
+
+
+def test_no_end_moves_back():
+    """A truncated topic leaves no negative lag."""
+    assert lags(progress(0, {0: 500}, {0: 10})) == {T0: Lag(records=0, seconds=0.0)}
+
+
+@pytest.fixture
+def listener():
+    made = []
+
+    def listen(*args, **kwargs):
+        made.append(LagListener(*args, **kwargs))
+        return made[-1]
+
+    yield listen
+    for each in made:
+        each.close()
+
+
+def hear(listener, *reports):
+    for report in reports:
+        listener.onQueryProgress(SimpleNamespace(progress=report))
+
+
+def test_a_callback_hears_of_each_batch(listener, caplog):
+    """By the query's name; a callback that fails is logged, and heard of no more than that."""
+    heard = []
+    hear(listener(lambda name, lags: heard.append((name, lags[T0].records))), progress(0, {0: 1}, {0: 4}))
+    assert heard == [("orders", 3)]
+
+    hear(listener(lambda name, lags: 1 / 0), progress(0, {0: 1}, {0: 4}))
+    assert "the callback of a LagListener failed" in caplog.text
+
+
+def test_prometheus(listener):
+    """Text on a port, with one line a partition and query; a query that has ended is gone from it."""
+    made = listener(port=0)
+    hear(made, progress(0, {0: 0}, {0: 100}), progress(10, {0: 100}, {0: 200}), progress(3, {1: 2}, {1: 9}, "q2", None))
+
+    def scrape():
+        with urllib.request.urlopen(f"http://127.0.0.1:{made.port}/metrics", timeout=10) as answer:
+            assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+            return [line for line in answer.read().decode().splitlines() if not line.startswith("#")]
+
+    assert scrape() == [
+        'kafka_direct_lag_records{query="orders",topic="t",partition="0"} 100',
+        'kafka_direct_lag_records{query="q2",topic="t",partition="1"} 7',
+        'kafka_direct_lag_seconds{query="orders",topic="t",partition="0"} 10',
+    ]
+    made.onQueryTerminated(SimpleNamespace(id="q1"))
+    assert scrape() == ['kafka_direct_lag_records{query="q2",topic="t",partition="1"} 7']
+
+
+def test_names_are_escaped(listener):
+    """A name may hold anything."""
+    made = listener()
+    hear(made, progress(0, {0: 1}, {0: 4}, name='a"b\\c\nd'))
+
+    assert 'query="a\\"b\\\\c\\nd"' in made.text()
