@@ -59,6 +59,10 @@ class Cluster:
         """Ask nothing a second time any more, so that nobody waits for brokers that are away."""
         self._stopped.set()
 
+    def ask(self, question: Callable[[AdminClient], T], asking: str) -> T:
+        """The answer to any other question, asked again while the answer may pass."""
+        return self._ask(question, asking, self._deadline())
+
     def find_partitions(self, subscription: Subscription) -> tuple[frozenset[TopicPartition], dict[str, str]]:
         """The partitions that exist of a subscription, and the ids of their topics. What does not exist is left out."""
         deadline = self._deadline()
