@@ -1,4 +1,4 @@
-"""What a checkpoint directory holds: direct streams, or a Structured Streaming query. Told by content, never guessed."""
+"""What a checkpoint directory holds: direct streams, or a query. Told by content, never guessed."""
 
 from __future__ import annotations
 

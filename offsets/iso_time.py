@@ -48,5 +48,7 @@ def parse_duration(text: str) -> Ago:
     match = _DURATION.fullmatch(text.strip())
     given = {} if match is None else {unit: count for unit, count in match.groupdict().items() if count is not None}
     if not given or text.strip()[-1] in "tT":
-        raise ConfigError(f"{text!r} is not a duration; write it as PT10M, PT2H30M or P1DT2H (days, hours, minutes, seconds).")
+        raise ConfigError(
+            f"{text!r} is not a duration; write it as PT10M, PT2H30M or P1DT2H (days, hours, minutes, seconds)."
+        )
     return Ago(int(sum(Fraction(count.replace(",", ".")) * UNITS_MS[unit] for unit, count in given.items())))

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from kafka_direct.errors import ConfigError
 
 from .codec import encode_offsets
-from .position_grammar import parse_position, parse_single
 from .position import Position, Positions
+from .position_grammar import parse_position, parse_single
 from .topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_FORM = "lines of topic,partition,offset as kafka-consumer-groups.sh exports them, or JSON such as {\"topic\":{\"0\":42}}"
+_FORM = 'lines of topic,partition,offset as kafka-consumer-groups.sh exports them, or JSON such as {"topic":{"0":42}}'
 
 
 def encode_csv(offsets: Mapping[TopicPartition, int]) -> str:
@@ -28,7 +28,9 @@ def encode_csv(offsets: Mapping[TopicPartition, int]) -> str:
     orders,10,7
     """
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows((p.topic, p.partition, offset) for p, offset in sorted(offsets.items()))
+    csv.writer(text, lineterminator="\n").writerows(
+        (p.topic, p.partition, offset) for p, offset in sorted(offsets.items())
+    )
     return text.getvalue()
 
 
@@ -85,7 +87,9 @@ def _decode_csv(text: str, group: str | None) -> dict[TopicPartition, Position]:
 
 def _partition(number: int, topic: str, partition: str) -> TopicPartition:
     if not partition.isascii() or not partition.isdigit() or not topic:
-        raise ConfigError(f"line {number} names the partition {partition!r} of topic {topic!r}; it should have {_FORM}.")
+        raise ConfigError(
+            f"line {number} names the partition {partition!r} of topic {topic!r}; it should have {_FORM}."
+        )
     return TopicPartition(topic, int(partition))
 
 

@@ -1,4 +1,4 @@
-"""`Place`: where a stream's position is kept, and can be moved: a consumer group, a stream's log, a query's checkpoint."""
+"""`Place`: where a position is kept, and can be moved: a consumer group, a stream's log, a query's checkpoint."""
 
 from __future__ import annotations
 
@@ -35,3 +35,12 @@ class Place(Protocol):
 
     def move(self, offsets: Mapping[TopicPartition, int], topic_ids: Mapping[str, str], now_ms: int) -> str:
         """Move it to exactly these positions, of all its partitions; what was written, for people."""
+
+
+def superseded(standing: Standing) -> list[str]:
+    """What a reset does to batches that are planned and not committed."""
+    return [
+        f"batch {batch.id} is planned and not committed: after the reset it does not run again; what it has written "
+        "already stays."
+        for batch in standing.planned
+    ]

@@ -75,12 +75,10 @@ def decode_entry(text: str) -> QueryEntry:
     version, metadata, *lines = text.removesuffix("\n").split("\n")
     if version not in VERSIONS:
         raise ValueError(f"its version is {version[:20]!r}, not one of {', '.join(VERSIONS)}")
-    pairs = [line.split(":", 1) for line in lines] if version == "v2" else list(map(list, enumerate(lines)))
-    entry = QueryEntry(
-        version=version,
-        metadata=json.loads(metadata),
-        sources={str(name): offset for name, offset in pairs},
+    pairs = (
+        [line.split(":", 1) for line in lines] if version == "v2" else [[str(n), line] for n, line in enumerate(lines)]
     )
+    entry = QueryEntry(version=version, metadata=json.loads(metadata), sources=dict(pairs))
     if len(entry.sources) != len(lines) or not entry.sources:
         raise ValueError("it lists no sources, or one twice")
     int(entry.metadata["batchTimestampMs"])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from kafka_direct.errors import CorruptLog, Fenced, Refused
 
+from .place import superseded
 from .query_log import decode_entry, decode_initial, encode_commit_like, encode_entry
 from .standing import BatchState, Planned, Standing
 
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
 
 # Spark leaves no sign of a query that is idle; one that is at work has planned a batch not long ago.
 BUSY_MS = 60_000
+
+_IDLE = "an idle query leaves no sign that it runs: be sure that it is stopped; one that runs stops at its next batch."
+_GAP = (
+    "batch {} is the reset and never reaches the sink: Spark's file sink (a folder _spark_metadata) stops at such a "
+    "gap, other sinks take it."
+)
 
 _BATCH_ID = re.compile("0|[1-9][0-9]*")
 _UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
@@ -137,18 +144,10 @@ class QueryPlace:
         )
 
     def caution(self, standing: Standing) -> list[str]:
-        number = (standing.last_batch or 0) + 1
-        superseded = [
-            f"batch {batch.id} is planned and not committed: it does not run again after the reset; what it has "
-            "written already stays."
-            for batch in standing.planned
-        ]
         return [
-            *superseded,
-            "an idle query leaves no sign that it runs: be sure that it is stopped (one that runs stops at its next "
-            "batch).",
-            f"batch {number} is the reset, and never reaches the sink: Spark's file sink (a _spark_metadata folder) "
-            "stops at such a gap, other sinks take it.",
+            *superseded(standing),
+            _IDLE,
+            _GAP.format(0 if standing.last_batch is None else standing.last_batch + 1),
         ]
 
     def move(self, offsets: Mapping[TopicPartition, int], topic_ids: Mapping[str, str], now_ms: int) -> str:  # noqa: ARG002

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .batch import Batch
+from .place import superseded
 from .plan import plan_ranges
 from .standing import BatchState, Planned, Standing
 
@@ -46,16 +47,12 @@ class StreamPlace:
             return None
         ago, left = (now_ms - lease.at_ms) // 1000, -(-(lease.at_ms + lease.valid_ms - now_ms) // 1000)
         return (
-            f"{self.title} is running: its driver said so {ago} s ago; stop it, or, if it has crashed, wait {left} s or "
-            "add --force (a driver that does run then stops at its next batch)."
+            f"{self.title} is running: its driver said so {ago} s ago; stop it, or, if it has crashed, wait {left} s "
+            "or add --force (a driver that does run then stops at its next batch)."
         )
 
     def caution(self, standing: Standing) -> list[str]:
-        return [
-            f"batch {batch.id} is planned and not committed: it does not run again after the reset; what it has "
-            "written already stays."
-            for batch in standing.planned
-        ]
+        return superseded(standing)
 
     def move(self, offsets: Mapping[TopicPartition, int], topic_ids: Mapping[str, str], now_ms: int) -> str:
         history = self._log.load()

@@ -10,4 +10,12 @@ from .next_record import find_next_times
 from .reader import check_reader, read_range
 from .start import resolve_positions
 
-__all__ = ["Cluster", "ConsumerGroup", "GroupPlace", "check_reader", "find_next_times", "read_range", "resolve_positions"]
+__all__ = [
+    "Cluster",
+    "ConsumerGroup",
+    "GroupPlace",
+    "check_reader",
+    "find_next_times",
+    "read_range",
+    "resolve_positions",
+]

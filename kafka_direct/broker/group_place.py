@@ -52,8 +52,8 @@ class GroupPlace:
         shown = ", ".join(clients[:3]) + (f" and {len(clients) - 3} more" if len(clients) > 3 else "")
         members = f" with {len(group.members)} member{'s' if len(group.members) != 1 else ''} ({shown})"
         return (
-            f"{self.title} is in use: it is {group.state.name.lower()}{members if clients else ''}; stop the consumers, "
-            "or wait until their session is over if they have crashed."
+            f"{self.title} is in use: it is {group.state.name.lower()}{members if clients else ''}; stop the consumers, or "
+            "wait until their session is over if they have crashed."
         )
 
     def caution(self, standing: Standing) -> list[str]:

@@ -18,7 +18,12 @@ if TYPE_CHECKING:
     from kafka_direct.options import ClientParams
 
 # As little as librdkafka can be made to fetch ahead: one batch of records from each partition is more than is needed.
-LEAST = {"queued.min.messages": 1, "fetch.message.max.bytes": 1000, "fetch.wait.max.ms": 100, "enable.partition.eof": "true"}
+LEAST = {
+    "queued.min.messages": 1,
+    "fetch.message.max.bytes": 1000,
+    "fetch.wait.max.ms": 100,
+    "enable.partition.eof": "true",
+}
 
 
 def find_next_times(

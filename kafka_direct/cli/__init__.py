@@ -22,7 +22,7 @@ _GROUPS = {
 class _Failure(click.ClickException):
     def __init__(self, error: Exception, exit_code: int) -> None:
         super().__init__(printable(str(error), sys.stderr))
-        self.exit_code = exit_code
+        self.exit_code = exit_code  # type: ignore[misc]  # click declares it for the class
 
 
 class _LazyGroup(click.Group):

@@ -196,7 +196,9 @@ def _move_options(command: F) -> F:
 @click.option("--shift-by", type=int, metavar="N", help="On by so many offsets, or back if negative.")
 @click.option("--to-datetime", metavar="ISO", help="To the first record at or after a time; UTC without a zone.")
 @click.option("--by-duration", metavar="PT10M", help="To the first record at or after a time ago.")
-@click.option("--to", "to_position", metavar="POSITION", help="earliest+100, latest-100, -10m, @2026-11-18T10:00:00Z, ...")
+@click.option(
+    "--to", "to_position", metavar="POSITION", help="earliest+100, latest-100, -10m, @2026-11-18T10:00:00Z, ..."
+)
 @click.option("--from-file", metavar="FILE", help="To what export printed; - is stdin.")
 @_move_options
 def reset_command(**given: Any) -> None:
@@ -268,7 +270,7 @@ def _scope(target: Target, place: Place, standing: Standing, topics: Sequence[st
         return standing.partitions()
     chosen: set[TopicPartition] = set()
     for topic, partitions in map(_parse_topic, topics):
-        wanted = [TopicPartition(topic, number) for number in partitions] or [topic]
+        wanted: list[Any] = [TopicPartition(topic, number) for number in partitions] or [topic]
         found, _ = target.cluster.require(Subscription.parse(wanted))
         chosen |= found
     return chosen
@@ -314,9 +316,7 @@ def _move(
     _refuse_other_topics(place, standing, wanted)
     now_ms = _now_ms()
     available = _available(target, wanted.keys())
-    moves = plan_reset(
-        _resolve(target, wanted, standing, available, now_ms), standing, available, clamp=given["clamp"]
-    )
+    moves = plan_reset(_resolve(target, wanted, standing, available, now_ms), standing, available, clamp=given["clamp"])
     obstacle = place.obstacle(now_ms)
     if given["output"] == "table":
         say(render_reset(place, moves))

@@ -125,7 +125,7 @@ def duration(ms: int) -> str:
     ('0s', '1m 1s', '1d 1h')
     """
     rest = max(ms, 0) // 1000
-    parts = []
+    parts: list[str] = []
     for unit, seconds in (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)):
         count, rest = divmod(rest, seconds)
         if count > 0 or (unit == "s" and not parts):
@@ -151,7 +151,9 @@ def _number(value: int | None) -> str:
 def _batch(standing: Standing, now_ms: int) -> str:
     if standing.last_batch is None or standing.last_state is None or standing.last_ms is None:
         return ""
-    verb = {"planned": "planned, not committed", "committed": "committed", "reset": "a reset"}[standing.last_state.value]
+    verb = {"planned": "planned, not committed", "committed": "committed", "reset": "a reset"}[
+        standing.last_state.value
+    ]
     return f"\nbatch {standing.last_batch}: {verb} (of {duration(now_ms - standing.last_ms)} ago)"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -39,7 +40,7 @@ def target_options(command: F) -> F:
         click.option(
             "--command-config",
             metavar="FILE",
-            help="Client settings, as Java's client.properties or with librdkafka's keys. env:NAME and file:/path work.",
+            help="Client settings, in Java's keys or librdkafka's; values may be env:NAME or file:/path.",
         ),
     )
     for option in reversed(options):
@@ -143,7 +144,7 @@ def read_text(path: str, flag: str) -> str:
     """A small text file that a flag names; `-` is stdin."""
     try:
         if path == "-":
-            return click.get_text_stream("stdin").read()
+            return sys.stdin.read()
         return Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise ConfigError(f"{flag} {path} is not UTF-8 text.") from None

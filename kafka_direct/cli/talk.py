@@ -1,4 +1,7 @@
-"""Results to stdout, talk to stderr, on any terminal: what its encoding lacks is spelled, control characters are not sent."""
+"""Results to stdout, talk to stderr, on any terminal.
+
+What its encoding lacks is spelled; control characters are not sent.
+"""
 
 from __future__ import annotations
 

@@ -279,10 +279,10 @@ class Source:
 
     def _end(self, time_ms: int) -> list[Batch]:
         """Take out the batches whose outputs ran at this time: its own, and under a sliding window those before it."""
-        times = sorted(time for time in self._running if self._due(time) == time_ms)
-        for time in times:
-            self._rdds.pop(time, None)
-        return [self._running.pop(time) for time in times]
+        times_ms = sorted(t for t in self._running if self._due(t) == time_ms)
+        for t in times_ms:
+            self._rdds.pop(t, None)
+        return [self._running.pop(t) for t in times_ms]
 
     def _due(self, time_ms: int) -> int:
         """The first time, from this one on, at which an output of the stream runs."""
