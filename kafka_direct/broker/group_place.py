@@ -48,12 +48,13 @@ class GroupPlace:
         group = self._cluster.ask(self._describe, f"describing {self.title}")
         if group is None or group.state in IDLE:
             return None
+        state = group.state.name.lower()
         clients = sorted({f"{member.client_id} on {member.host.lstrip('/')}" for member in group.members})
         shown = ", ".join(clients[:3]) + (f" and {len(clients) - 3} more" if len(clients) > 3 else "")
         members = f" with {len(group.members)} member{'s' if len(group.members) != 1 else ''} ({shown})"
         return (
-            f"{self.title} is in use: it is {group.state.name.lower()}{members if clients else ''}; stop the consumers, or "
-            "wait until their session is over if they have crashed."
+            f"{self.title} is in use: {state}{members if clients else ''}; stop the consumers, "
+            "or wait until their session is over if they have crashed."
         )
 
     def caution(self, standing: Standing) -> list[str]:
