@@ -400,7 +400,8 @@ def _keep(standing: Standing, path: str) -> str | None:
     if not standing.committed:
         return None
     try:
-        with Path(path).open("x", encoding="utf-8") as file:
+        # An export of before is not written over; /dev/null is there to be written to.
+        with Path(path).open("w" if Path(path).is_char_device() else "x", encoding="utf-8") as file:
             file.write(encode_csv(standing.committed))
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
