@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import subprocess
 import sys
 import time
@@ -12,15 +11,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 sys.path.append(str(Path(__file__).parent))  # pytest's importlib mode adds nothing
 
 from jars import spark_kafka_jars
 
-from kafka_direct.cli import main
-
-MINUTE_MS = 60_000
 OWN = importlib.util.find_spec("pyspark_kafka_direct") is not None
 
 
@@ -35,34 +30,6 @@ def session():
         spark.sql(f"ADD JAR '{jar}'")
     yield spark
     spark.stop()
-
-
-@pytest.fixture
-def kd(kafka, tmp_path, monkeypatch):
-    """Run `kafka-direct offsets`; what it exports is thrown away unless a test says otherwise."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(command, *arguments, code=0):
-        done = CliRunner().invoke(
-            main,
-            ["offsets", command, *arguments, "--bootstrap-servers", kafka.bootstrap_servers],
-            catch_exceptions=False,
-        )
-        assert done.exit_code == code, done.output
-        return done
-
-    return run
-
-
-@pytest.fixture
-def ten(kafka_topic, kafka_produce):
-    """Two partitions with ten records each, written 10, 9, ... 1 minutes ago by their timestamps."""
-    topic = kafka_topic(partitions=2)
-    now = time.time_ns() // 1_000_000
-    for partition in range(2):
-        stamps = [now - age * MINUTE_MS for age in range(10, 0, -1)]
-        kafka_produce(topic, [f"{partition}-{n}" for n in range(10)], partition=partition, timestamps=stamps)
-    return topic
 
 
 class Query:
@@ -103,7 +70,7 @@ def both(start):
 def check(query, kd, verb, start):
     # Each run has just planned a batch, which looks like a query at work.
     scope = ["--checkpoint", str(query.checkpoint), "--all-topics"]
-    kd("reset", *scope, *verb, "--backup", os.devnull, "--force", "--execute")
+    kd("reset", *scope, *verb, "--force", "--execute")
     assert query.run() == both(start), verb
 
 
@@ -119,12 +86,12 @@ def test_every_verb(query, kd, tmp_path):
     check(query, kd, ["--to-offset", "7"], 7)
     check(query, kd, ["--shift-by", "-3"], 7)
     check(query, kd, ["--to", "latest-4"], 6)
-    checkpoint = ["--checkpoint", str(query.checkpoint), "--backup", os.devnull, "--force", "--execute"]
+    checkpoint = ["--checkpoint", str(query.checkpoint), "--force", "--execute"]
     (tmp_path / "file.csv").write_text(f"{query.topic},0,4\n{query.topic},1,9\n")
-    kd("reset", *checkpoint, "--from-file", "file.csv")
+    kd("reset", *checkpoint, "--from-file", tmp_path / "file.csv")
     assert query.run() == {0: list(range(4, 10)), 1: [9]}
     (tmp_path / "file.json").write_text(json.dumps({query.topic: {"1": "latest-2"}}))
-    kd("import", *checkpoint, "--from-file", "file.json")
+    kd("import", *checkpoint, "--from-file", tmp_path / "file.json")
     assert query.run() == {1: [8, 9]}
 
 
@@ -174,7 +141,7 @@ def test_other_sources_stay(session, query, kd):
     scope = ["--checkpoint", str(query.checkpoint), "--all-topics", "--to-offset", "8", "--force", "--execute"]
     chosen = kd("reset", *scope, code=2)
     assert "has 0, 2; choose one with --stream" in chosen.stderr
-    kd("reset", *scope, "--stream", "2", "--backup", os.devnull)
+    kd("reset", *scope, "--stream", "2")
 
     assert run() == [(10, 8), (10, 9), (11, 8), (11, 9)]
 
@@ -226,15 +193,15 @@ def test_from_one_kind_to_another(query, kd, tmp_path):
     query.run()
     checkpoint, group = ["--checkpoint", str(query.checkpoint)], ["--group", f"group-of-{query.topic}"]
     (tmp_path / "query.csv").write_text(kd("export", *checkpoint).stdout)
-    kd("import", *group, "--from-file", "query.csv", "--execute")
+    kd("import", *group, "--from-file", tmp_path / "query.csv", "--execute")
     assert kd("export", *group).stdout == f"{query.topic},0,10\n{query.topic},1,10\n"
     kd("reset", *group, "--all-topics", "--shift-by", "-3", "--execute")
     (tmp_path / "group.json").write_text(kd("export", *group, "--output", "json").stdout)
-    kd("import", *checkpoint, "--from-file", "group.json", "--force", "--execute")
+    kd("import", *checkpoint, "--from-file", tmp_path / "group.json", "--force", "--execute")
     assert query.run() == both(7)
 
     new = ["--checkpoint", str(tmp_path / "new"), "--stream", "orders"]
-    kd("import", *new, "--create", "--from-file", "group.json", "--execute")
+    kd("import", *new, "--create", "--from-file", tmp_path / "group.json", "--execute")
     assert kd("export", *new).stdout == f"{query.topic},0,7\n{query.topic},1,7\n"
 
 

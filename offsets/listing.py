@@ -76,12 +76,12 @@ def _decode_csv(text: str, group: str | None) -> dict[TopicPartition, Position]:
             if group is not None and cells[0] != group:
                 continue
             groups.add(cells[0])
+        if len(groups) > 1:
+            raise ConfigError(f"it lists the groups {', '.join(sorted(groups))}; keep the lines of one of them.")
         partition = _partition(number, *cells[-3:-1])
         if partition in found:
             raise ConfigError(f"line {number} gives {partition} a second position; give each partition once.")
         found[partition] = _offset(number, cells[-1])
-    if len(groups) > 1:
-        raise ConfigError(f"it lists the groups {', '.join(sorted(groups))}; keep the lines of one of them.")
     return found
 
 
