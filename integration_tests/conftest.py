@@ -110,10 +110,10 @@ def kd(kafka, tmp_path):
 
 @pytest.fixture
 def ten(kafka_topic, kafka_produce):
-    """A topic of two partitions with ten records each, written 10, 9, ... 1 minutes ago by their timestamps."""
+    """A topic of two partitions with ten records each, written 10, 9, ... 1 hours ago by their timestamps."""
     topic = kafka_topic(partitions=2)
     now = time.time_ns() // 1_000_000
     for partition in range(2):
         write = partial(kafka_produce, topic, partition=partition)
-        write([f"{partition}-{n}" for n in range(10)], timestamps=[now - age * 60_000 for age in range(10, 0, -1)])
+        write([f"{partition}-{n}" for n in range(10)], timestamps=[now - age * 3_600_000 for age in range(10, 0, -1)])
     return topic

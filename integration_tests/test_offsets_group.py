@@ -22,7 +22,7 @@ from jars import kafka_tools_classpath
 
 from kafka_direct import createDirectStream
 
-MINUTE_MS = 60_000
+HOUR_MS = 3_600_000
 QUIET = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=off", "-XX:TieredStopAtLevel=1")
 
 
@@ -76,13 +76,13 @@ def test_the_numbers_of_kafkas_tool(kd, tool, ten, kafka_produce):
     tool(*theirs, "--shift-by", "3", "--execute")
     assert described(tool("--describe", "--group", group)) == shown(kd, group) == [(ten, p, 7, 10, 3) for p in (0, 1)]
 
-    moment = datetime.fromtimestamp(time.time() - 4.5 * 60, UTC).strftime("%Y-%m-%dT%H:%M:%S.000")
+    moment = datetime.fromtimestamp(time.time() - 4.5 * 3600, UTC).strftime("%Y-%m-%dT%H:%M:%S.000")
     for verb in (
         ["--to-earliest"],
         ["--to-latest"],
         ["--to-current"],
         ["--to-datetime", moment],
-        ["--by-duration", "PT150S"],
+        ["--by-duration", "PT2H30M"],
     ):
         mine = planned(kd("reset", *scope, *verb, "--output", "json"))
         assert mine == previewed(tool(*theirs, *verb, "--dry-run")), verb
@@ -158,10 +158,10 @@ def test_lag_in_time_and_loss(kafka, kd, ten):
         deleted.result()
 
     first, second = json.loads(kd("show", "--group", group, "--output", "json").stdout)[0]["partitions"]
-    assert 4 * MINUTE_MS <= first["ageMs"] < 5.5 * MINUTE_MS
+    assert 4 * HOUR_MS <= first["ageMs"] < 5.5 * HOUR_MS
     assert (first["lost"], first["cause"]) == (0, None)
     assert (second["lost"], second["cause"], second["earliest"], second["lag"]) == (3, "aged out", 5, 5)
-    assert 5 * MINUTE_MS <= second["ageMs"] < 6.5 * MINUTE_MS
+    assert 5 * HOUR_MS <= second["ageMs"] < 6.5 * HOUR_MS
     table = kd("show", "--group", group).stdout.splitlines()
     assert table[-1].split()[2:6] == ["2", "5", "10", "5"]
     assert table[-1].endswith("3 aged out")
@@ -197,7 +197,7 @@ def test_a_stream_of_the_group(spark, kafka, kd, ten, collected):
         (["--to-current"], 10),
         (["--to-offset", "7"], 7),
         (["--shift-by", "-3"], 7),
-        (["--by-duration", "PT150S"], 8),
+        (["--by-duration", "PT2H30M"], 8),
         (["--to", "latest-4"], 6),
     ):
         kd("reset", "--group", group, "--all-topics", *verb, "--execute")

@@ -76,10 +76,10 @@ def check(query, kd, verb, start):
 
 def test_every_verb(query, kd, tmp_path):
     """After a reset the query reads exactly the records from the new position on."""
-    ago = datetime.fromtimestamp(time.time() - 4.5 * 60, UTC).isoformat()
+    ago = datetime.fromtimestamp(time.time() - 4.5 * 3600, UTC).isoformat()
     assert query.run() == both(0)
     check(query, kd, ["--to-datetime", ago], 6)
-    check(query, kd, ["--by-duration", "PT150S"], 8)
+    check(query, kd, ["--by-duration", "PT2H30M"], 8)
     check(query, kd, ["--to-earliest"], 0)
     check(query, kd, ["--to-latest"], 10)
     check(query, kd, ["--to-current"], 10)
