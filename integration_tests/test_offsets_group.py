@@ -86,6 +86,9 @@ def test_the_numbers_of_kafkas_tool(kd, tool, ten, kafka_produce):
     ):
         mine = planned(kd("reset", *scope, *verb, "--output", "json"))
         assert mine == previewed(tool(*theirs, *verb, "--dry-run")), verb
+    zero = planned(kd("reset", *scope, "--to-offset", "0", "--output", "json"))
+    assert zero == previewed(tool(*theirs, "--to-offset", "0", "--dry-run")) == [(ten, 0, 0), (ten, 1, 0)]
+    assert planned(kd("reset", *scope, "--shift-by", "0", "--output", "json")) == [(ten, 0, 7), (ten, 1, 7)]
     clamped = planned(kd("reset", *scope, "--shift-by", "100", "--clamp", "--output", "json"))
     assert clamped == previewed(tool(*theirs, "--shift-by", "100", "--dry-run"))
 

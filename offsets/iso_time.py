@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from fractions import Fraction
 
 from kafka_direct.errors import ConfigError
 
@@ -51,4 +50,4 @@ def parse_duration(text: str) -> Ago:
         raise ConfigError(
             f"{text!r} is not a duration; write it as PT10M, PT2H30M or P1DT2H (days, hours, minutes, seconds)."
         )
-    return Ago(int(sum(Fraction(count.replace(",", ".")) * UNITS_MS[unit] for unit, count in given.items())))
+    return Ago(round(sum(float(count.replace(",", ".")) * UNITS_MS[unit] for unit, count in given.items())))

@@ -29,7 +29,7 @@ BUSY_MS = 60_000
 _IDLE = "an idle query leaves no sign that it runs: be sure that it is stopped; one that runs stops at its next batch."
 _GAP = (
     "batch {} is the reset and never reaches the sink: Spark's file sink (a folder _spark_metadata) stops at such a "
-    "gap, other sinks take it."
+    "gap, foreachBatch takes it."
 )
 
 _BATCH_ID = re.compile("0|[1-9][0-9]*")

@@ -236,7 +236,8 @@ def _verb(given: Mapping[str, Any]) -> Wanted | Positions:
         "to_position": parse_position,
         "from_file": lambda path: _read_listing(path, given["group"]),
     }
-    chosen = [name for name in verbs if given[name] not in (None, False)]
+    # Not by equality or truth: 0 is an offset, and equal to False.
+    chosen = [name for name in verbs if given[name] is not None and given[name] is not False]
     if len(chosen) != 1:
         flags = [_flag(name) for name in (chosen or verbs)]
         problem = "exclude each other; give one of them" if chosen else "say where to; give one of them"

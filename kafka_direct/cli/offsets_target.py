@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
 from functools import cached_property
@@ -89,6 +90,8 @@ class Target:
     def cluster(self) -> Cluster:
         from kafka_direct.broker import Cluster  # noqa: PLC0415
 
+        # What librdkafka complains of is in our errors; without a handler Python prints it line by line as well.
+        logging.getLogger("kafka_direct").addHandler(logging.NullHandler())
         return Cluster(self.params)
 
     def places(self) -> list[Place]:

@@ -6,6 +6,7 @@ import io
 import json
 import subprocess
 import sys
+import time
 
 import pytest
 from click.testing import CliRunner
@@ -302,6 +303,20 @@ def test_nothing_is_loaded_that_is_not_needed(checkpoint, statement, forbidden):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout.splitlines()[-1].split() == ["loaded"]
+
+
+def test_it_starts_fast():
+    """To its help the command needs no more than twice the time that Python needs to import the Kafka client."""
+    client = ["import confluent_kafka"]
+    command = ["from kafka_direct.cli import main; main(prog_name='kafka-direct')", "offsets", "reset", "--help"]
+    seconds = {"client": [], "command": []}
+    for _ in range(5):  # in turns, so that a busy machine slows both; the best of each is the least disturbed
+        for name, arguments in (("client", client), ("command", command)):
+            begun = time.perf_counter()
+            subprocess.run([sys.executable, "-c", *arguments], capture_output=True, check=True)
+            seconds[name].append(time.perf_counter() - begun)
+
+    assert min(seconds["command"]) <= 2 * min(seconds["client"])
 
 
 def test_what_a_terminal_cannot_show():
