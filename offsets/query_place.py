@@ -86,7 +86,7 @@ class QueryLog:
             return None
 
     def append(self, batch_id: int, entry: QueryEntry, like: int | None) -> None:
-        """Add a batch that has run, with the commit of the batch `like`.
+        """Add a batch that has run, with the commit of the batch `like`; both files or none.
 
         Raises:
             Fenced: the query has planned a batch of that id meanwhile.
@@ -95,7 +95,12 @@ class QueryLog:
         if not self._offsets.create(str(batch_id), encode_entry(entry)):
             path = self._offsets.path(str(batch_id))
             raise Fenced(f"{path} was written meanwhile, the query is running; stop it and reset again.", path=path)
-        self._commits.create(str(batch_id), commit)
+        try:
+            self._commits.create(str(batch_id), commit)
+        except OSError:
+            # Left alone it would be run, from the old position to the new one.
+            self._offsets.delete(str(batch_id))
+            raise
 
 
 class QueryPlace:
@@ -116,7 +121,7 @@ class QueryPlace:
         else:
             committed = self._log.initial(self.name) or {}
         is_over = committed_id == last_id
-        planned = Planned(id=last_id, start=committed, end=self._offsets(last))
+        planned = Planned(id=last_id, start=committed, end=self._offsets(last), is_reset=last.is_reset)
         state = BatchState.RESET if last.is_reset else BatchState.COMMITTED
         return Standing(
             committed=committed,

@@ -26,11 +26,15 @@ class BatchState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """A batch that was planned and has not been committed: it runs again at the next start."""
+    """A batch that was planned and has not been committed: it runs again at the next start.
+
+    A query's reset that was broken off is one too: Spark would run it, from the old position to the new one.
+    """
 
     id: int
     start: Mapping[TopicPartition, int]
     end: Mapping[TopicPartition, int]
+    is_reset: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

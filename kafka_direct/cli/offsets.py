@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import time
 from datetime import UTC, datetime
@@ -177,7 +178,11 @@ def _move_options(command: F) -> F:
         click.option(
             "--force", is_flag=True, help="Also if a stream looks as if it ran: a driver that does then stops."
         ),
-        click.option("--backup", metavar="FILE", help="Where the old position is kept.  [default: ./offsets-...csv]"),
+        click.option(
+            "--backup",
+            metavar="FILE",
+            help="Where the old position is kept; /dev/null for nowhere.  [default: ./offsets-...csv]",
+        ),
         click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True),
     )
     for option in reversed(options):
@@ -397,12 +402,11 @@ def _execute(  # noqa: PLR0913, PLR0917
 
 
 def _keep(standing: Standing, path: str) -> str | None:
-    """Write the position that is about to be left to a new file; None if there is none."""
-    if not standing.committed:
+    """Write the position that is about to be left to a new file; None if there is none, or it is not to be kept."""
+    if not standing.committed or path == os.devnull:
         return None
     try:
-        # An export of before is not written over; /dev/null is there to be written to.
-        with Path(path).open("w" if Path(path).is_char_device() else "x", encoding="utf-8") as file:
+        with Path(path).open("x", encoding="utf-8") as file:
             file.write(encode_csv(standing.committed))
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)

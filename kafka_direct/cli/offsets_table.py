@@ -165,6 +165,10 @@ def _planned(batch: Planned) -> str:
     ]
     more = f" and {len(ranges) - SHOWN_RANGES} more" if len(ranges) > SHOWN_RANGES else ""
     listed = ", ".join(ranges[:SHOWN_RANGES]) or "no records"
+    if batch.is_reset:
+        return (
+            f"batch {batch.id} is a reset that was broken off: reset again before the query starts, which would run it"
+        )
     return f"batch {batch.id} is planned and not committed, and runs again at the next start: {listed}{more}"
 
 

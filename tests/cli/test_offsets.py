@@ -129,6 +129,10 @@ def test_json_has_the_same_facts(place):
             ),
             "t-0 0 → 1, t-1 0 → 1, t-2 0 → 1, t-3 0 → 1 and 5 more",
         ),
+        (
+            Standing(committed={}, reached={}, planned=(Planned(id=8, start={}, end={}, is_reset=True),)),
+            "batch 8 is a reset that was broken off: reset again before the query starts",
+        ),
     ],
 )
 def test_other_standings(place, standing, said):

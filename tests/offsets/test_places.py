@@ -224,6 +224,27 @@ def test_a_batch_that_the_query_plans_meanwhile(query, files, tmp_path):
     assert not (tmp_path / "commits" / "1").exists()
 
 
+def test_a_reset_that_is_broken_off(query, files, tmp_path):
+    """Without its commit Spark would run it: it is taken back, and if that was not to be, it is told from a batch."""
+    log = QueryLog(str(tmp_path))
+    log._commits.folder = str(tmp_path / "metadata")  # a file: nothing can be created below it
+    with pytest.raises(OSError, match="metadata"):
+        log.append(2, log.entry(1), None)
+    assert sorted(path.name for path in (tmp_path / "offsets").iterdir()) == ["0", "1"]
+
+
+def test_a_killed_reset_is_told_from_a_batch(query, files, tmp_path):
+    """Killed between its two files, a reset stands there as planned, and says so; the next one supersedes it."""
+    query.move({T0: 5}, {}, 9000)
+    (tmp_path / "commits" / "2").unlink()
+    standing = query.standing()
+
+    assert (standing.last_state, standing.committed) == (BatchState.PLANNED, {T0: 10})
+    assert standing.planned == (Planned(id=2, start={T0: 10}, end={T0: 5}, is_reset=True),)
+    query.move({T0: 5}, {}, 9000)
+    assert query.standing().committed == {T0: 5}
+
+
 def test_torn_and_missing_files_of_a_query(query, files, tmp_path):
     """They are named; what is no batch is left alone, as Spark does."""
     files.write("offsets/notes.txt", "mine")
