@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import threading
 import time
+from functools import partial
 from typing import ClassVar
 from weakref import WeakValueDictionary
 
 import pytest
+from click.testing import CliRunner
 
+from kafka_direct.cli import main
 from kafka_direct.testing import pytest_plugin
 
 # Spark's workers would otherwise be whatever `python3` the PATH has.
@@ -153,3 +157,29 @@ def collected():
 
 def _find_collected(key):
     return Collected._alive[key]
+
+
+@pytest.fixture
+def kd(kafka, tmp_path):
+    """Run `kafka-direct offsets`; the position that a move leaves is kept in `kept-0.csv`, `kept-1.csv`, ..."""
+    numbers = itertools.count()
+
+    def run(command, *arguments, code=0):
+        kept = ["--backup", str(tmp_path / f"kept-{next(numbers)}.csv")] if "--execute" in arguments else []
+        given = ["offsets", command, *map(str, arguments), *kept, "--bootstrap-servers", kafka.bootstrap_servers]
+        done = CliRunner().invoke(main, given, catch_exceptions=False)
+        assert code in (done.exit_code, None), done.output
+        return done
+
+    return run
+
+
+@pytest.fixture
+def ten(kafka_topic, kafka_produce):
+    """A topic of two partitions with ten records each, written 10, 9, ... 1 hours ago by their timestamps."""
+    topic = kafka_topic(partitions=2)
+    now = time.time_ns() // 1_000_000
+    for partition in range(2):
+        write = partial(kafka_produce, topic, partition=partition)
+        write([f"{partition}-{n}" for n in range(10)], timestamps=[now - age * 3_600_000 for age in range(10, 0, -1)])
+    return topic

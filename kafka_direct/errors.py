@@ -8,7 +8,8 @@ KafkaDirectError
 ├── OffsetsLost            the operator's: records that were to be read are not there any more
 ├── CorruptLog             the operator's: a file of the offset log is torn or not ours
 ├── OutOfOrder             the operator's: an earlier batch is not in the output yet, and must come first
-└── Fenced                 nobody's here: another driver has taken over, this one must stop
+├── Fenced                 nobody's here: another driver has taken over, this one must stop
+└── Refused                the operator's: it can be done, and would do harm as things stand
 
 Texts are one sentence: what happened, the numbers, what to do. Errors cross from Spark's workers to the driver,
 so each survives pickling with its attributes.
@@ -61,3 +62,7 @@ class OutOfOrder(KafkaDirectError):
 
 class Fenced(KafkaDirectError):
     """Another driver writes the same offset log or output; this one must stop."""
+
+
+class Refused(KafkaDirectError):
+    """What was asked for would do harm as things stand; the message names the reason and the way out."""

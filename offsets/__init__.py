@@ -3,7 +3,7 @@
 Pure, but for the log's files.
 """
 
-from .advance import cap_at_target, plan_advance
+from .advance import cap_at_target, plan_micro_batch
 from .batch import Batch
 from .history import History
 from .log import OffsetLog
@@ -12,8 +12,8 @@ from .offset_range import OffsetRange
 from .plan import Available, cut_ranges, find_range_losses, find_start, measure_lag, plan_ranges
 from .position_grammar import parse_position
 from .progress import Advance, Progress, plan_advance
-from .sql_store import SqlOffsetStore
 from .split import split_ranges
+from .sql_store import SqlOffsetStore
 from .topic_partition import TopicPartition
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "offsets_lost",
     "parse_position",
     "plan_advance",
+    "plan_micro_batch",
     "plan_ranges",
     "split_ranges",
 ]

@@ -1,4 +1,4 @@
-"""`plan_advance`: how far the next micro-batch of a query goes, when only its end is written down.
+"""`plan_micro_batch`: how far the next micro-batch of a query goes, when only its end is written down.
 
 Spark logs where a batch ends and nothing else of it: its start is the end of the one before. So a position that no
 earlier end says (a new partition's first offset, where reading resumes after a loss) is made an end first, by a batch
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Limits = Callable[[dict[TopicPartition, int]], Mapping[TopicPartition, int] | None]
 
 
-def plan_advance(
+def plan_micro_batch(
     start: Start,
     latest: Mapping[TopicPartition, int],
     *,
@@ -39,7 +39,7 @@ def plan_advance(
     >>> from kafka_direct.offsets import TopicPartition
     >>> old, new = TopicPartition("t", 0), TopicPartition("t", 1)
     >>> start = Start(offsets={old: 5, new: 0}, waiting=frozenset(), losses=())
-    >>> print(*plan_advance(start, {old: 9, new: 3}, limits=lambda lag: None, logged=[old]))
+    >>> print(*plan_micro_batch(start, {old: 9, new: 3}, limits=lambda lag: None, logged=[old]))
     OffsetRange(t-0 [5 -> 9)) OffsetRange(t-1 [0 -> 0))
     """
     pinned = {loss.topic_partition for loss in start.losses}

@@ -19,7 +19,8 @@ class Batch:
 
     `times` are the batch times (ms) at which Spark ran it: one, and one more for each replay that Spark itself did not
     know of. `topic_ids` tell a recreated topic. `waiting` partitions stand at an offset that does not exist yet.
-    `losses` were accepted when this batch was planned.
+    `losses` were accepted when this batch was planned. A reset reads nothing: its ranges are empty and say where the
+    next batch begins, and what was planned before it and never committed does not run any more.
     """
 
     id: int
@@ -28,6 +29,7 @@ class Batch:
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     waiting: frozenset[TopicPartition] = frozenset()
     losses: tuple[Loss, ...] = ()
+    is_reset: bool = False
 
     @property
     def time(self) -> int:

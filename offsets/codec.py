@@ -50,10 +50,12 @@ def decode_offsets(shape: Mapping[str, Mapping[str, int]]) -> dict[TopicPartitio
 
 def encode_batch(batch: Batch) -> str:
     """A batch as one line of JSON; equal batches give equal text."""
+    reset = {"reset": True} if batch.is_reset else {}
     return _dump(
         {
             "version": VERSION,
             "batchId": batch.id,
+            **reset,
             "times": list(batch.times),
             "from": encode_offsets(batch.start()),
             "until": encode_offsets(batch.end()),
@@ -84,6 +86,7 @@ def decode_batch(text: str) -> Batch:
             for partition in partitions
         ),
         losses=tuple(_decode_loss(loss) for loss in record["losses"]),
+        is_reset="reset" in record,
     )
     if not batch.times:
         raise ValueError("a batch has run at no time")

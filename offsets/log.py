@@ -1,11 +1,13 @@
 """`OffsetLog`: what was planned and what was committed, batch by batch. The one source of truth for a stream's place.
 
 `offsets/<batch id>` is written before a batch's job runs, `commits/<batch id>` when all its outputs have succeeded.
+`lease` is no part of it: it says that a driver is running, for whoever would move the stream.
 """
 
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
@@ -13,6 +15,7 @@ from kafka_direct.errors import CorruptLog, Fenced, KafkaDirectError
 
 from .codec import decode_batch, decode_commit, encode_batch, encode_commit
 from .history import History
+from .lease import Lease, decode_lease, encode_lease
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 FOLDER = "kafka_direct"
+LEASE = "lease"
 
 _BATCH_ID = re.compile("0|[1-9][0-9]*")
 _UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, KafkaDirectError)
@@ -36,10 +40,11 @@ class OffsetLog:
 
         self._plans = LogFiles.open(checkpoint, FOLDER, name, "offsets")
         self._commits = LogFiles.open(checkpoint, FOLDER, name, "commits")
+        self._stream = LogFiles.open(checkpoint, FOLDER, name)
 
     @property
     def path(self) -> str:
-        return self._plans.folder.removesuffix("/offsets")
+        return self._stream.folder
 
     def load(self) -> History:
         """Everything the log knows.
@@ -69,7 +74,7 @@ class OffsetLog:
         if not self._plans.create(name, encode_batch(batch)):
             raise Fenced(
                 f"batch {batch.id} stands in {self._plans.path(name)} already, planned by another driver; this one "
-                "must stop: run one driver per checkpoint directory.",
+                "must stop: run one driver per checkpoint directory, and start again if the stream was reset.",
                 path=self._plans.path(name),
             )
 
@@ -89,7 +94,24 @@ class OffsetLog:
         """
         for id_ in sorted(ids):
             self._plans.delete(str(id_))
-            self._commits.delete(str(id_))
+            with suppress(FileNotFoundError):  # superseded by a reset, and never committed
+                self._commits.delete(str(id_))
+
+    def lease(self) -> Lease | None:
+        """What a driver said of itself last; None if none runs, or if it cannot be read."""
+        try:
+            return decode_lease(self._stream.read(LEASE))
+        except (FileNotFoundError, *_UNREADABLE):
+            return None
+
+    def renew(self, lease: Lease) -> None:
+        """Say that a driver is running."""
+        self._stream.replace(LEASE, encode_lease(lease))
+
+    def release(self) -> None:
+        """Say that none is."""
+        with suppress(FileNotFoundError):
+            self._stream.delete(LEASE)
 
     def _missing(self, batch_id: int, because: str) -> CorruptLog:
         path = self._plans.path(str(batch_id))

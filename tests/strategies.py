@@ -47,6 +47,7 @@ batches = st.builds(
     topic_ids=topic_ids,
     waiting=st.frozensets(partitions, max_size=3),
     losses=st.lists(losses, max_size=3).map(tuple),
+    is_reset=st.booleans(),
 )
 
 

@@ -1,12 +1,14 @@
 """The only code that speaks to Kafka: questions to the brokers, the fetch of a range, commits to a group.
 
 Below here everything is confluent_kafka's; above it nothing is. Errors leave as this package's own.
+`arrow` is imported by those who need pyarrow: the command line starts without it.
 """
 
-from .arrow import COLUMN_TYPES, read_batches
 from .cluster import Cluster
 from .confirm import confirmed
 from .group import ConsumerGroup
+from .group_place import GroupPlace
+from .next_record import find_next_times
 from .reader import SettingNames, check_reader, read_range
 from .start import resolve_positions
 from .transaction import TransactionalOutput
@@ -14,16 +16,16 @@ from .transactional_producer import KafkaRecord
 from .writer import check_writer, write_records
 
 __all__ = [
-    "COLUMN_TYPES",
     "Cluster",
     "ConsumerGroup",
+    "GroupPlace",
     "KafkaRecord",
     "SettingNames",
     "TransactionalOutput",
     "check_reader",
     "check_writer",
     "confirmed",
-    "read_batches",
+    "find_next_times",
     "read_range",
     "resolve_positions",
     "write_records",

@@ -63,6 +63,10 @@ class Cluster:
         """Let go of the connection: to brokers that are gone it would knock for ever, and busily."""
         self._admin = None
 
+    def ask(self, question: Callable[[AdminClient], T], asking: str) -> T:
+        """The answer to any other question, asked again while the answer may pass."""
+        return self._ask(question, asking, self._deadline())
+
     def find_partitions(self, subscription: Subscription) -> tuple[frozenset[TopicPartition], dict[str, str]]:
         """The partitions that exist of a subscription, and the ids of their topics. What does not exist is left out."""
         deadline = self._deadline()

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import Any
 
 import click
 
-from kafka_direct.errors import ConfigError, KafkaDirectError
+from kafka_direct.errors import ConfigError, KafkaDirectError, Refused
+
+from .talk import printable
 
 # Name of a group: where it is, and the line `kafka-direct --help` shows for it without importing it.
 _GROUPS = {
+    "offsets": ("kafka_direct.cli.offsets:offsets", "See where a stream stands, and move it."),
     "rate": ("kafka_direct.cli.rate:rate", "See what backpressure settings do, before a stream runs with them."),
 }
 
 
-class _Misuse(click.ClickException):
-    exit_code = 2
+class _Failure(click.ClickException):
+    def __init__(self, error: Exception, exit_code: int) -> None:
+        super().__init__(printable(str(error), sys.stderr))
+        self.exit_code = exit_code  # type: ignore[misc]  # click declares it for the class
 
 
 class _LazyGroup(click.Group):
@@ -39,9 +45,13 @@ class _LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except ConfigError as error:
-            raise _Misuse(str(error)) from error
-        except KafkaDirectError as error:
-            raise click.ClickException(str(error)) from error
+            raise _Failure(error, 2) from error
+        except Refused as error:
+            raise _Failure(error, 3) from error
+        except BrokenPipeError:
+            raise  # nobody reads any more; click ends quietly
+        except (KafkaDirectError, OSError) as error:
+            raise _Failure(error, 1) from error
 
 
 @click.group(name="kafka-direct", cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -49,5 +59,6 @@ class _LazyGroup(click.Group):
 def main() -> None:
     """Tools for Kafka streams in PySpark.
 
-    Results go to stdout, talk goes to stderr. Exit codes: 0 done, 1 Kafka said no, 2 the command cannot be right.
+    Results go to stdout, talk goes to stderr. Exit codes: 0 done, 1 Kafka or the storage said no, 2 the command cannot
+    be right, 3 refused: it would do harm as things stand.
     """

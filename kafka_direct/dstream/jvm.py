@@ -82,11 +82,6 @@ def remember_ms(ssc: StreamingContext, input_id: int) -> int:
     raise LookupError(f"input stream {input_id} is not in the graph")
 
 
-def checkpoint_time_ms(ssc: StreamingContext) -> int:
-    """The batch time of the checkpoint that a recovered context came out of."""
-    return int(ssc._jssc.ssc().initialCheckpoint().checkpointTime().milliseconds())
-
-
 def output_slides(ssc: StreamingContext, input_id: int) -> tuple[int, set[int]]:
     """When the outputs that read an input run: at the zero time plus multiples of these intervals (ms).
 
@@ -111,23 +106,33 @@ def pending_times(ssc: StreamingContext) -> set[int]:
     return {int(time.removesuffix(" ms")) for time in times.split(",") if time}
 
 
-def rerun_on_start(ssc: StreamingContext, times_ms: Iterable[int]) -> None:
+def rerun_on_start(ssc: StreamingContext, times_ms: Iterable[int], reset_ms: int = 0) -> tuple[set[int], int]:
     """Have a recovered context run batches again at their own times, with those that its checkpoint lists itself.
 
     Spark forgets a failed batch if another output of it succeeded later. Run again under its own time, its windows
-    and state are what they were.
+    and state are what they were. Of the times before `reset_ms` only `times_ms` run. The result is which times run:
+    a set of them, and all from another time on.
     """
     checkpoint = ssc._jssc.ssc().initialCheckpoint()
     zero = ssc._jssc.ssc().graph().zeroTime().milliseconds()
-    known = {time.milliseconds() for time in checkpoint.pendingTimes()}
-    times = sorted(known | {time for time in times_ms if time > zero})
+    from_ms = max(int(checkpoint.checkpointTime().milliseconds()), reset_ms)
+    known = {time.milliseconds() for time in checkpoint.pendingTimes() if time.milliseconds() >= reset_ms}
+    times = known | {time for time in times_ms if time > zero}
     jvm, gateway = ssc._sc._jvm, ssc._sc._gateway
     assert jvm is not None
     assert gateway is not None
     array = gateway.new_array(jvm.org.apache.spark.streaming.Time, len(times))
-    for index, time in enumerate(times):
+    for index, time in enumerate(sorted(times)):
         array[index] = jvm.org.apache.spark.streaming.Time(time)
-    _field(checkpoint, "org.apache.spark.streaming.Checkpoint", "pendingTimes", ssc._sc).set(checkpoint, array)
+    _set_checkpoint(ssc, "pendingTimes", array)
+    # Spark runs all times since its checkpoint, that one included, also if it had run before.
+    _set_checkpoint(ssc, "checkpointTime", jvm.org.apache.spark.streaming.Time(from_ms))
+    return times, from_ms
+
+
+def _set_checkpoint(ssc: StreamingContext, name: str, value: Any) -> None:
+    checkpoint = ssc._jssc.ssc().initialCheckpoint()
+    _field(checkpoint, "org.apache.spark.streaming.Checkpoint", name, ssc._sc).set(checkpoint, value)
 
 
 def keep_newest_checkpoint(ssc: StreamingContext) -> None:

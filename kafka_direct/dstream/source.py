@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kafka_direct.broker import ConsumerGroup
 from kafka_direct.errors import ConfigError
 from kafka_direct.offsets import Batch, History, OffsetLog, TopicPartition, plan_ranges
+from kafka_direct.offsets.lease import Lease
 from kafka_direct.options import refuse_literal_secrets
 from kafka_direct.rate import RateController, limit_per_partition
 
@@ -26,7 +28,7 @@ from .rdd import KafkaRDD, RangeReader, blank_partitions
 from .settings import FAIL_ON_DATA_LOSS, StreamSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark import RDD
     from pyspark.streaming import StreamingContext
@@ -66,7 +68,10 @@ class Source:
         # Batches of earlier runs that this one has taken up, and its own.
         self._taken: set[int] = set()
         self._is_recovered = False
-        self._recovered_ms = 0  # the time of the checkpoint that the context came out of
+        # A recovered context runs again these batch times, and all from that one on.
+        self._rerun_times: frozenset[int] = frozenset()
+        self._recovered_ms = 0
+        self._lease: Lease | None = None
         # Known once the context has started: how far back Spark may ask, and when the outputs of this stream run.
         self._remember_ms = 0
         self._zero_ms = 0
@@ -88,7 +93,6 @@ class Source:
     def open(self) -> None:
         """Read the log, and find the stream's place in it."""
         self._is_recovered = jvm.is_recovered(self._ssc)
-        self._recovered_ms = jvm.checkpoint_time_ms(self._ssc) if self._is_recovered else 0
         directory = jvm.checkpoint_directory(self._ssc)
         if directory is None:
             log.warning(
@@ -101,15 +105,26 @@ class Source:
             self._log = OffsetLog(directory, self.spec.name)
             self._history = self._log.load()
             self._refuse_other_topics()
+            self._renew_lease()
         if self._is_recovered:
             # A recovered context asks for its old batches by time; a new one knows none of them.
-            self._by_time = {time_ms: batch for batch in self._history for time_ms in batch.times}
+            self._by_time = {t: batch for batch in self._history if not batch.is_reset for t in batch.times}
         if self._history.last is None:
             self._planner.first()
 
     def unfinished_times(self) -> list[int]:
         """Batch times of earlier runs whose outputs did not all succeed."""
         return [batch.time for batch in self._history.unfinished()]
+
+    def reset_ms(self) -> int:
+        """The first batch time that comes after a reset of the stream; 0 if there was none."""
+        reset = self._history.reset
+        times = [t for batch in self._history if self._history.is_before_reset(batch.id) for t in batch.times]
+        return 0 if reset is None else max(times, default=0) + self._settings.batch_interval_ms
+
+    def note_reruns(self, times_ms: Iterable[int], from_ms: int) -> None:
+        """Take in which old batch times Spark will run: these, and all from that one on."""
+        self._rerun_times, self._recovered_ms = frozenset(times_ms), from_ms
 
     def _refuse_other_topics(self) -> None:
         last = self._history.last
@@ -133,7 +148,8 @@ class Source:
         if not self._slides:
             self._remember_ms = jvm.remember_ms(self._ssc, self.spec.input_id)
             self._zero_ms, self._slides = jvm.output_slides(self._ssc, self.spec.input_id)
-        batch = self._by_time.get(time_ms) or self._replay(time_ms)
+        self._renew_lease()
+        batch = self._logged(time_ms) or self._replay(time_ms)
         if batch is None:
             batch = self._plan(time_ms)
             readable = batch.ranges
@@ -142,7 +158,7 @@ class Source:
         with self._lock:
             self._by_time[time_ms] = batch
             self._taken.add(batch.id)
-            if not self._history.is_committed(batch.id):
+            if self._history.is_unfinished(batch.id):
                 self._running[time_ms] = batch
         jvm.report_input(self._ssc, time_ms, self.spec.input_id, batch.count(), describe(batch.ranges))
         rdd = self._make_rdd(batch, readable)
@@ -176,6 +192,19 @@ class Source:
         batch_id = None if self._log is None else batch.id
         return KafkaRDD(self._blank[number], reader, batch.ranges, batch_id, batch.losses)
 
+    def _logged(self, time_ms: int) -> Batch | None:
+        """The batch that ran at this time before, unless the stream was reset since."""
+        batch = self._by_time.get(time_ms)
+        if batch is None or not self._history.is_before_reset(batch.id):
+            return batch
+        if time_ms >= self._recovered_ms or time_ms in self._rerun_times:
+            # Outputs run at this time again, for another stream's sake: they get a new batch, without records.
+            return self._plan_nothing(time_ms)
+        # Only windows and state ask. What was committed is in them; what was not is superseded.
+        if self._history.is_committed(batch.id):
+            return batch
+        return replace(batch, ranges=plan_ranges(batch.start(), batch.start()))
+
     def _replay(self, time_ms: int) -> Batch | None:
         """A batch of an earlier run that did not finish and that Spark will not run again itself."""
         for batch in self._history.unfinished():
@@ -193,10 +222,19 @@ class Source:
         last = self._history.last or self._planner.first()
         if time_ms < self._recovered_ms and self._history.last is not None:
             # A window asks for a time at which nothing was planned, as planning failed then: it stays without records.
-            ends = last.end()
-            batch = replace(last, id=last.id + 1, ranges=plan_ranges(ends, ends), times=(time_ms,), losses=())
-        else:
-            batch = self._planner.plan(last, time_ms, self._limits)
+            return self._plan_nothing(time_ms)
+        return self._write_down(self._planner.plan(last, time_ms, self._limits))
+
+    def _plan_nothing(self, time_ms: int) -> Batch:
+        last = self._history.last
+        assert last is not None, "only after a recovery, which has batches"
+        ends = last.end()
+        nothing = replace(
+            last, id=last.id + 1, ranges=plan_ranges(ends, ends), times=(time_ms,), losses=(), is_reset=False
+        )
+        return self._write_down(nothing)
+
+    def _write_down(self, batch: Batch) -> Batch:
         if self._log is not None:
             self._log.plan(batch)
         with self._lock:
@@ -242,10 +280,10 @@ class Source:
 
     def _end(self, time_ms: int) -> list[Batch]:
         """Take out the batches whose outputs ran at this time: its own, and under a sliding window those before it."""
-        times = sorted(time for time in self._running if self._due(time) == time_ms)
-        for time in times:
-            self._rdds.pop(time, None)
-        return [self._running.pop(time) for time in times]
+        times_ms = sorted(t for t in self._running if self._due(t) == time_ms)
+        for t in times_ms:
+            self._rdds.pop(t, None)
+        return [self._running.pop(t) for t in times_ms]
 
     def _due(self, time_ms: int) -> int:
         """The first time, from this one on, at which an output of the stream runs."""
@@ -275,9 +313,22 @@ class Source:
         """Plan nothing that has to be waited for: Spark's stop waits for the plan."""
         self._planner.stop()
 
+    def _renew_lease(self) -> None:
+        """Say that this driver runs, to whoever would move the stream meanwhile; it does not depend on it."""
+        now_ms = time.time_ns() // 1_000_000
+        if self._log is None or (self._lease is not None and not self._lease.is_due(now_ms)):
+            return
+        self._lease = Lease.of_interval(self._settings.batch_interval_ms, now_ms)
+        try:
+            self._log.renew(self._lease)
+        except OSError as error:
+            log.warning("stream %s could not say in its checkpoint that it is running: %s", self.spec.name, error)
+
     def close(self) -> None:
-        """Let go of the clients."""
+        """Let go of the clients, and of the lease."""
         self._planner.close()
+        if self._log is not None and self._lease is not None:
+            self._log.release()
         if self._group_commits is not None:
             self._group_commits.close()
 

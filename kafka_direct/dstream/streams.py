@@ -85,8 +85,12 @@ class DirectStreams:
         if not self._sources:
             return
         if jvm.is_recovered(self._ssc):
-            times = {time_ms for source in self._sources.values() for time_ms in source.unfinished_times()}
-            jvm.rerun_on_start(self._ssc, times)
+            sources = self._sources.values()
+            times = {time_ms for source in sources for time_ms in source.unfinished_times()}
+            # Outputs run for all streams or for none: what ran before a reset is left out if all were reset.
+            times, from_ms = jvm.rerun_on_start(self._ssc, times, min(source.reset_ms() for source in sources))
+            for source in sources:
+                source.note_reruns(times, from_ms)
             jvm.keep_newest_checkpoint(self._ssc)
         self._started = True
         self._ssc.addStreamingListener(_BatchEnd(self))

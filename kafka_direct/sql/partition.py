@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
 
-from kafka_direct.broker import SettingNames, read_batches
+from kafka_direct.broker import SettingNames
+from kafka_direct.broker.arrow import read_batches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

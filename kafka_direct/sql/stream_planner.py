@@ -16,7 +16,7 @@ from kafka_direct.offsets import (
     find_range_losses,
     find_start,
     measure_lag,
-    plan_advance,
+    plan_micro_batch,
 )
 from kafka_direct.offsets.position import Latest
 from kafka_direct.rate import BatchGate
@@ -78,7 +78,7 @@ class StreamPlanner:
         latest: Offsets = available.latest
         if self._target is not None:
             latest, self._target = cap_at_target(found, latest, self._target)
-        ranges = plan_advance(
+        ranges = plan_micro_batch(
             found,
             latest,
             limits=lambda lag: None if is_all else self._limits(lag),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_direct.offsets import Available, TopicPartition, cap_at_target, find_start, measure_lag, plan_advance
+from kafka_direct.offsets import Available, TopicPartition, cap_at_target, find_start, measure_lag, plan_micro_batch
 from tests.strategies import worlds
 
 T0, T1, T2 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("t", 2)
@@ -26,7 +26,7 @@ def step(positions, found, *, target=None, limits=EVERYTHING, topic_id="a"):
     latest = found.latest
     if target is not None:
         latest, target = cap_at_target(start, latest, target)
-    ranges = plan_advance(start, latest, limits=limits, logged=positions)
+    ranges = plan_micro_batch(start, latest, limits=limits, logged=positions)
     return {r.topicPartition(): (r.fromOffset, r.untilOffset) for r in ranges}, target
 
 
@@ -42,7 +42,7 @@ def test_all_at_once_when_there_is_one_batch_only():
     """Without logged partitions to go by, a new one is read at once."""
     start = find_start({}, available({T0: 9}, earliest={T0: 4}), topic_ids={})
 
-    (range_,) = plan_advance(start, {T0: 9}, limits=EVERYTHING, logged=None)
+    (range_,) = plan_micro_batch(start, {T0: 9}, limits=EVERYTHING, logged=None)
     assert (range_.fromOffset, range_.untilOffset) == (4, 9)
 
 
@@ -101,7 +101,7 @@ def test_ends_stay_within_the_log(world, limit, frozen):
     if frozen:
         latest, _ = cap_at_target(start, latest, dict.fromkeys(latest, limit))
     lag = measure_lag(start.offsets, latest)
-    ranges = plan_advance(start, latest, limits=lambda lag: dict.fromkeys(lag, limit), logged=world.positions)
+    ranges = plan_micro_batch(start, latest, limits=lambda lag: dict.fromkeys(lag, limit), logged=world.positions)
 
     assert {r.topicPartition() for r in ranges} == set(start.offsets)
     assert all(r.count() <= min(limit, lag[r.topicPartition()]) for r in ranges)

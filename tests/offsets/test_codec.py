@@ -62,6 +62,7 @@ def test_equal_batches_give_equal_text(batch):
         topic_ids=dict(reversed(batch.topic_ids.items())),
         waiting=frozenset(reversed(list(batch.waiting))),
         losses=batch.losses,
+        is_reset=batch.is_reset,
     )
 
     assert encode_batch(same) == encode_batch(batch)
@@ -175,3 +176,15 @@ def test_any_text_is_a_record_to_the_letter_or_refused(text, data):
         return
 
     assert encode_batch(batch) == text
+
+
+def test_a_reset_says_so():
+    """The word stands in resets alone, so that logs without one read and write as they always did."""
+    nothing = OffsetRange("t", 2, 5, 5)
+    text = encode_batch(Batch(id=8, ranges=(nothing,), times=(3000,), is_reset=True))
+
+    assert text.startswith('{"version":1,"batchId":8,"reset":true,"times":[3000],"from":{"t":{"2":5}},')
+    assert decode_batch(text).is_reset
+    for other in ("false", "1", "null"):
+        with pytest.raises(ValueError, match="something else"):
+            decode_batch(text.replace("true", other))

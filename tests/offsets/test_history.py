@@ -148,3 +148,49 @@ def test_a_batch_that_runs_again_keeps_its_place():
     history.add(batch(2))
 
     assert [(b.id, b.time) for b in history] == [(0, 9000), (1, 1000), (2, 2000)]
+
+
+def reset(number, offset):
+    return Batch(id=number, ranges=(OffsetRange("t", 0, offset, offset),), times=(9000,), is_reset=True)
+
+
+@pytest.mark.parametrize("committed", [[0], [0, 3]], ids=["only planned", "committed"])
+def test_a_reset_supersedes_what_was_not_committed(committed):
+    """Nothing before it runs again, it holds nobody back, and the stream stands where it says; from its plan on."""
+    history = History([batch(0), batch(1), batch(2), reset(3, 5)], committed)
+
+    assert history.reset == reset(3, 5)
+    assert history.unfinished() == []
+    assert history.finished_end() == {T0: 5}
+    assert [history.is_before_reset(id_) for id_ in range(4)] == [True, True, True, False]
+    history.add(batch(4))
+    assert history.unfinished() == [batch(4)]
+    assert history.finished_end() == {T0: 5}
+    history.commit(4)
+    assert history.finished_end() == {T0: 50}
+
+
+def test_only_the_newest_reset_counts():
+    """A reset that is reset is one of the batches before it."""
+    history = History([batch(0), reset(1, 5), batch(2)], [0])
+    history.add(reset(3, 7))
+
+    assert (history.reset, history.unfinished(), history.finished_end()) == (reset(3, 7), [], {T0: 7})
+
+
+def test_without_a_reset_nothing_is_before_it():
+    """A log that was never reset is as it was."""
+    history = History([batch(0)])
+
+    assert history.reset is None
+    assert not history.is_before_reset(0)
+
+
+def test_superseded_batches_are_given_up_in_time():
+    """What a reset has superseded does not keep the log from being pruned."""
+    history = History([batch(0), batch(1), reset(2, 5), batch(3)], [0, 3])
+
+    assert history.prunable(before=10**9, keep=1) == [0, 1, 2]
+    history.forget([0, 1, 2])
+    assert history.reset is None
+    assert history.finished_end() == {T0: 40}

@@ -18,6 +18,7 @@ from kafka_direct.errors import CorruptLog, Fenced
 from kafka_direct.offsets import Batch, OffsetLog, OffsetRange
 from kafka_direct.offsets.codec import encode_batch, encode_commit
 from kafka_direct.offsets.files import LogFiles
+from kafka_direct.offsets.lease import Lease
 from tests.strategies import batches
 
 
@@ -348,3 +349,27 @@ def test_a_log_survives_the_kill_of_its_driver(tmp_path, seen):
 
     assert history.next_id >= seen
     assert [b.id for b in history.unfinished()] in ([], [history.last.id])
+
+
+def test_a_superseded_batch_is_pruned_without_a_commit(log, folder):
+    """A reset leaves plans behind that nobody ever commits; they go like the others."""
+    log.plan(batch(4, is_reset=True))
+    log.prune([0, 1, 2, 3])
+
+    assert [path.name for path in (folder / "offsets").iterdir()] == ["4"]
+    assert list((folder / "commits").iterdir()) == []
+
+
+def test_a_lease_is_kept_beside_the_batches(log, folder):
+    """It is renewed and released, and never in the way of the log."""
+    assert log.lease() is None
+    log.renew(Lease(at_ms=1, valid_ms=2))
+    log.renew(Lease(at_ms=3, valid_ms=2))
+
+    assert log.lease() == Lease(at_ms=3, valid_ms=2)
+    assert [b.id for b in log.load()] == [0, 1, 2, 3]
+    log.release()
+    log.release()
+    assert log.lease() is None
+    (folder / "lease").write_text("torn")
+    assert log.lease() is None

@@ -1,0 +1,196 @@
+"""What the offsets commands print: plain tables that can be copied, cut and searched, and JSON with the same facts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafka_direct.offsets.loss import LossCause
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kafka_direct.offsets import TopicPartition
+    from kafka_direct.offsets.place import Place
+    from kafka_direct.offsets.reset import Move
+    from kafka_direct.offsets.standing import PartitionState, Planned, Standing
+
+SHOWN_RANGES = 4
+
+_SHOW = ("TOPIC", "PARTITION", "COMMITTED", "EARLIEST", "END", "LAG", "AGE", "LOST")
+_RESET = ("TOPIC", "PARTITION", "PRIOR", "", "NEW", "RE-READ", "SKIPPED", "")
+
+
+def render_show(
+    place: Place,
+    standing: Standing,
+    states: Sequence[PartitionState],
+    times_ms: Mapping[TopicPartition, int],
+    now_ms: int,
+) -> str:
+    rows = [
+        (
+            state.topic_partition.topic,
+            str(state.topic_partition.partition),
+            _number(state.committed),
+            _number(state.earliest),
+            _number(state.end),
+            _number(state.lag),
+            _age(state, times_ms, now_ms),
+            _lost(state),
+        )
+        for state in states
+    ]
+    lines = [f"{place.title}{_batch(standing, now_ms)}", *(_planned(batch) for batch in standing.planned)]
+    if not rows:
+        return "\n".join([*lines, "no position"])
+    return "\n".join([*lines, *_columns([_SHOW, *rows], left={0, 7})])
+
+
+def show_facts(
+    place: Place,
+    standing: Standing,
+    states: Sequence[PartitionState],
+    times_ms: Mapping[TopicPartition, int],
+    now_ms: int,
+) -> dict[str, Any]:
+    return {
+        "kind": place.kind,
+        "name": place.name,
+        "batch": standing.last_batch,
+        "state": None if standing.last_state is None else standing.last_state.value,
+        "batchTimeMs": standing.last_ms,
+        "planned": [batch.id for batch in standing.planned],
+        "partitions": [
+            {
+                "topic": state.topic_partition.topic,
+                "partition": state.topic_partition.partition,
+                "committed": state.committed,
+                "earliest": state.earliest,
+                "end": state.end,
+                "lag": state.lag,
+                "ageMs": _age_ms(state, times_ms, now_ms),
+                "lost": state.lost,
+                "cause": None if state.cause is None else state.cause.value,
+            }
+            for state in states
+        ],
+    }
+
+
+def render_reset(place: Place, moves: Sequence[Move]) -> str:
+    rows = [
+        (
+            move.topic_partition.topic,
+            str(move.topic_partition.partition),
+            _number(move.prior),
+            "→",
+            str(move.new),
+            str(move.reread),
+            str(move.skipped),
+            _remark(move),
+        )
+        for move in moves
+    ]
+    reread, skipped = sum(move.reread for move in moves), sum(move.skipped for move in moves)
+    total = ("", "", "", "", "", str(reread), str(skipped), "in all")
+    return "\n".join([place.title, *_columns([_RESET, *rows, *([total] if len(rows) > 1 else [])], left={0, 7})])
+
+
+def reset_facts(place: Place, moves: Sequence[Move], *, executed: bool) -> dict[str, Any]:
+    return {
+        "kind": place.kind,
+        "name": place.name,
+        "executed": executed,
+        "partitions": [
+            {
+                "topic": move.topic_partition.topic,
+                "partition": move.topic_partition.partition,
+                "prior": move.prior,
+                "wanted": move.wanted,
+                "new": move.new,
+                "earliest": move.earliest,
+                "end": move.end,
+                "reread": move.reread,
+                "skipped": move.skipped,
+            }
+            for move in moves
+        ],
+    }
+
+
+def duration(ms: int) -> str:
+    """A time in its two largest units.
+
+    >>> duration(999), duration(61_000), duration(90_000_000)
+    ('0s', '1m 1s', '1d 1h')
+    """
+    rest = max(ms, 0) // 1000
+    parts: list[str] = []
+    for unit, seconds in (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)):
+        count, rest = divmod(rest, seconds)
+        if count > 0 or (unit == "s" and not parts):
+            parts.append(f"{count}{unit}")
+    return " ".join(parts[:2])
+
+
+def _columns(table: Sequence[Sequence[str]], left: set[int]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if number in left else cell.rjust(width)
+            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in table
+    ]
+
+
+def _number(value: int | None) -> str:
+    return "-" if value is None else str(value)
+
+
+def _batch(standing: Standing, now_ms: int) -> str:
+    if standing.last_batch is None or standing.last_state is None or standing.last_ms is None:
+        return ""
+    verb = {"planned": "planned, not committed", "committed": "committed", "reset": "a reset"}[
+        standing.last_state.value
+    ]
+    return f"\nbatch {standing.last_batch}: {verb} (of {duration(now_ms - standing.last_ms)} ago)"
+
+
+def _planned(batch: Planned) -> str:
+    ranges = [
+        f"{partition} {batch.start.get(partition, 0)} → {end}"
+        for partition, end in sorted(batch.end.items())
+        if batch.start.get(partition, 0) != end
+    ]
+    more = f" and {len(ranges) - SHOWN_RANGES} more" if len(ranges) > SHOWN_RANGES else ""
+    listed = ", ".join(ranges[:SHOWN_RANGES]) or "no records"
+    if batch.is_reset:
+        return (
+            f"batch {batch.id} is a reset that was broken off: reset again before the query starts, which would run it"
+        )
+    return f"batch {batch.id} is planned and not committed, and runs again at the next start: {listed}{more}"
+
+
+def _age_ms(state: PartitionState, times_ms: Mapping[TopicPartition, int], now_ms: int) -> int | None:
+    time_ms = times_ms.get(state.topic_partition)
+    return None if time_ms is None else max(now_ms - time_ms, 0)
+
+
+def _age(state: PartitionState, times_ms: Mapping[TopicPartition, int], now_ms: int) -> str:
+    age = _age_ms(state, times_ms, now_ms)
+    return "-" if age is None else duration(age)
+
+
+def _lost(state: PartitionState) -> str:
+    if state.cause is None:
+        return "-"
+    return f"{state.lost} {state.cause}" if state.cause is LossCause.AGED_OUT else state.cause.value
+
+
+def _remark(move: Move) -> str:
+    if move.end is None:
+        return "no such partition"
+    if not move.is_in_range:
+        return f"out of range: {move.earliest} to {move.end}"
+    return f"clamped from {move.wanted}" if move.new != move.wanted else ""

@@ -1,0 +1,310 @@
+"""Places in a checkpoint: found by content, read, moved; and what speaks against moving them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kafka_direct.errors import ConfigError, CorruptLog, Fenced, Refused
+from kafka_direct.offsets import Batch, OffsetLog, OffsetRange, TopicPartition
+from kafka_direct.offsets.checkpoint import find_places, stream_place
+from kafka_direct.offsets.lease import Lease
+from kafka_direct.offsets.query_place import BUSY_MS, QueryLog, QueryPlace
+from kafka_direct.offsets.standing import BatchState, Planned, Standing
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+META = {"batchWatermarkMs": 5, "batchTimestampMs": 1000, "conf": {}}
+
+
+# -- direct streams
+
+
+def batch(number, start, until, **changes):
+    ranges = (OffsetRange("t", 0, start, until),)
+    return Batch(**{"id": number, "ranges": ranges, "times": (1000 * number,), "topic_ids": {"t": "x"}, **changes})
+
+
+@pytest.fixture
+def log(tmp_path):
+    """Batch 1 failed, 2 succeeded, 3 is planned."""
+    log = OffsetLog(str(tmp_path), "orders")
+    for number in range(4):
+        log.plan(batch(number, 10 * number, 10 * number + 10))
+    log.commit(0)
+    log.commit(2)
+    return log
+
+
+@pytest.fixture
+def stream(log, tmp_path):
+    (place,) = find_places(str(tmp_path))
+    return place
+
+
+def test_a_stream(stream, log):
+    """It stands where finished work ends without a gap, and says what is planned."""
+    assert (stream.kind, stream.name, stream.title) == ("stream", "orders", f"stream orders in {log.path}")
+    assert stream.standing() == Standing(
+        committed={T0: 10},
+        reached={T0: 30},
+        topic_ids={"t": "x"},
+        last_batch=3,
+        last_state=BatchState.PLANNED,
+        last_ms=3000,
+        planned=(Planned(id=1, start={T0: 10}, end={T0: 20}), Planned(id=3, start={T0: 30}, end={T0: 40})),
+    )
+    log.commit(1)
+    log.commit(3)
+    assert stream.standing().last_state is BatchState.COMMITTED
+
+
+def test_a_stream_is_moved(stream, log):
+    """One more batch, a reset, committed; what was planned is over, and the topic's id is the one of now."""
+    assert [text[:38] for text in stream.caution(stream.standing())] == [
+        "batch 1 is planned and not committed: ",
+        "batch 3 is planned and not committed: ",
+    ]
+    assert stream.move({T0: 5, T1: 0}, {"t": "y"}, 9000) == f"batch 4 of stream orders in {log.path}"
+
+    standing = stream.standing()
+    assert standing.committed == standing.reached == {T0: 5, T1: 0}
+    assert (standing.last_batch, standing.last_state, standing.last_ms) == (4, BatchState.RESET, 9000)
+    assert (standing.planned, standing.topic_ids) == ((), {"t": "y"})
+    assert log.load().is_committed(4)
+    assert stream.caution(standing) == []
+
+
+def test_a_stream_that_has_only_begun(tmp_path):
+    """The first batch begins somewhere, be it finished or not."""
+    log = OffsetLog(str(tmp_path), "orders")
+    log.plan(batch(0, 7, 9))
+
+    assert stream_place(str(tmp_path), "orders").standing().committed == {T0: 7}
+
+
+def test_a_new_stream(tmp_path):
+    """A log may be begun by a reset."""
+    place = stream_place(str(tmp_path / "new"), "orders")
+    assert place.standing() == Standing(committed={}, reached={})
+    place.move({T0: 5}, {}, 9000)
+
+    assert [p.standing().committed for p in find_places(str(tmp_path / "new"))] == [{T0: 5}]
+
+
+def test_a_running_stream(stream, log):
+    """As long as the driver's word is good, and no longer, it speaks against a move."""
+    assert stream.obstacle(5000) is None
+    log.renew(Lease(at_ms=5000, valid_ms=60_000))
+
+    assert "is running: its driver said so 10 s ago; stop it, or, if it has crashed, wait 50 s" in stream.obstacle(
+        15_000
+    )
+    assert "wait 1 s" in stream.obstacle(64_999)
+    assert stream.obstacle(65_000) is None
+
+
+def test_several_streams(log, tmp_path):
+    """Each stream of a checkpoint is a place; files beside them are not."""
+    OffsetLog(str(tmp_path), "clicks").plan(batch(0, 0, 1))
+    (tmp_path / "kafka_direct" / "notes.txt").write_text("mine")
+
+    assert [place.name for place in find_places(str(tmp_path))] == ["clicks", "orders"]
+
+
+# -- queries
+
+
+class Files:
+    """A query's checkpoint, written as Spark does."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.write("metadata", '{"id":"x"}')
+
+    def write(self, name, text):
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def plan(self, number, *sources, time_ms=1000):
+        metadata = json.dumps({**META, "batchTimestampMs": time_ms}, separators=(",", ":"))
+        self.write(f"offsets/{number}", "\n".join(["v1", metadata, *sources]))
+
+    def commit(self, number, watermark=0):
+        self.write(f"commits/{number}", f'v1\n{{"nextBatchWatermarkMs":{watermark}}}')
+
+
+@pytest.fixture
+def files(tmp_path):
+    return Files(tmp_path)
+
+
+@pytest.fixture
+def query(files, tmp_path):
+    """Batch 1 is planned; beside the Kafka source there is another."""
+    files.plan(0, '{"t":{"0":10}}', '{"logOffset":0}')
+    files.commit(0, 9)
+    files.plan(1, '{"t":{"0":20}}', '{"logOffset":1}', time_ms=2000)
+    (place,) = find_places(str(tmp_path))
+    return place
+
+
+def test_a_query(query, files, tmp_path):
+    """It stands where its newest committed batch ends."""
+    assert (query.kind, query.name, query.title) == ("query", "0", f"source 0 of the query in {tmp_path}")
+    assert query.standing() == Standing(
+        committed={T0: 10},
+        reached={T0: 10},
+        last_batch=1,
+        last_state=BatchState.PLANNED,
+        last_ms=2000,
+        planned=(Planned(id=1, start={T0: 10}, end={T0: 20}),),
+    )
+    files.commit(1)
+    standing = query.standing()
+    assert (standing.committed, standing.last_state, standing.planned) == ({T0: 20}, BatchState.COMMITTED, ())
+
+
+def test_a_query_is_moved(query, tmp_path):
+    """One more batch of Spark's, with the newest commit's watermark; the other source keeps its plan."""
+    assert query.move({T0: 5}, {}, 9000) == f"batch 2 of source 0 of the query in {tmp_path}"
+
+    lines = (tmp_path / "offsets" / "2").read_text().split("\n")
+    assert lines[2:] == ['{"t":{"0":5}}', '{"logOffset":1}']
+    assert (tmp_path / "commits" / "2").read_text() == 'v1\n{"nextBatchWatermarkMs":9}'
+    standing = query.standing()
+    assert (standing.committed, standing.last_batch, standing.last_state) == ({T0: 5}, 2, BatchState.RESET)
+    assert standing.planned == ()
+
+
+def test_what_to_know_before_a_query_is_moved(query):
+    """A planned batch is over, an idle query cannot be seen, and the sink misses a batch."""
+    first, second, third = query.caution(query.standing())
+
+    assert first.startswith("batch 1 is planned and not committed: after the reset it does not run again")
+    assert second.startswith("an idle query leaves no sign")
+    assert third.startswith("batch 2 is the reset and never reaches the sink")
+    assert query.caution(Standing(committed={}, reached={}))[-1].startswith("batch 0 ")
+
+
+def test_a_query_at_work(query):
+    """One that has planned a batch a moment ago may be running."""
+    assert query.obstacle(2000 + BUSY_MS) is None
+    assert "seems to be running: it planned a batch 59 s ago; stop it, and wait 1 s" in query.obstacle(1999 + BUSY_MS)
+
+
+def test_a_query_with_state(query, files):
+    """Its state belongs to its batches: it cannot be moved, with or without force."""
+    files.write("state/0/0/1.delta", "")
+
+    with pytest.raises(Refused, match=r"the query keeps state .*; start it on a new checkpoint, with what export"):
+        query.obstacle(2000 + BUSY_MS)
+
+
+def test_a_query_whose_first_batch_is_planned(files, tmp_path):
+    """Where it began stands in the folder of its source, if that wrote it down."""
+    files.plan(0, '{"t":{"0":20}}')
+    (query,) = find_places(str(tmp_path))
+    assert query.standing().committed == {}
+    files.write("sources/0/0", '\0v1\n{"t":{"0":3}}')
+    assert query.standing().committed == {T0: 3}
+
+    query.move({T0: 5}, {}, 9000)
+    assert (tmp_path / "commits" / "1").read_text() == 'v1\n{"nextBatchWatermarkMs":0}'
+    assert query.standing().committed == {T0: 5}
+
+
+def test_a_batch_that_the_query_plans_meanwhile(query, files, tmp_path):
+    """Of the query and us one gets the batch id; we are told."""
+    entry = QueryLog(str(tmp_path)).entry(1)
+
+    with pytest.raises(Fenced, match="was written meanwhile, the query is running"):
+        QueryLog(str(tmp_path)).append(1, entry, None)
+    assert not (tmp_path / "commits" / "1").exists()
+
+
+def test_a_reset_that_is_broken_off(query, files, tmp_path):
+    """Without its commit Spark would run it: it is taken back, and if that was not to be, it is told from a batch."""
+    log = QueryLog(str(tmp_path))
+    log._commits.folder = str(tmp_path / "metadata")  # a file: nothing can be created below it
+    with pytest.raises(OSError, match="metadata"):
+        log.append(2, log.entry(1), None)
+    assert sorted(path.name for path in (tmp_path / "offsets").iterdir()) == ["0", "1"]
+
+
+def test_a_killed_reset_is_told_from_a_batch(query, files, tmp_path):
+    """Killed between its two files, a reset stands there as planned, and says so; the next one supersedes it."""
+    query.move({T0: 5}, {}, 9000)
+    (tmp_path / "commits" / "2").unlink()
+    standing = query.standing()
+
+    assert (standing.last_state, standing.committed) == (BatchState.PLANNED, {T0: 10})
+    assert standing.planned == (Planned(id=2, start={T0: 10}, end={T0: 5}, is_reset=True),)
+    query.move({T0: 5}, {}, 9000)
+    assert query.standing().committed == {T0: 5}
+
+
+def test_torn_and_missing_files_of_a_query(query, files, tmp_path):
+    """They are named; what is no batch is left alone, as Spark does."""
+    files.write("offsets/notes.txt", "mine")
+    files.commit(7)  # of a batch that was never planned
+    assert query.standing().committed == {T0: 10}
+    files.write("offsets/1", "v1")
+    with pytest.raises(CorruptLog, match=r"offsets/1 is torn or was not written by Spark"):
+        query.standing()
+    (tmp_path / "offsets" / "1").write_bytes(b"\xff")
+    with pytest.raises(CorruptLog, match="is torn"):
+        find_places(str(tmp_path))
+    files.plan(1, '{"t":{"0":20}}')
+    (tmp_path / "offsets" / "0").unlink()
+    with pytest.raises(CorruptLog, match=r"offsets/0 is missing although later batches are there"):
+        query.standing()
+    (tmp_path / "sources" / "0").mkdir(parents=True)
+    (tmp_path / "sources" / "0" / "0").write_bytes(b"\xff")
+    assert QueryLog(str(tmp_path)).initial("0") is None
+
+
+def test_a_source_that_was_added_later(query, files, tmp_path):
+    """Before its first batch it stands nowhere."""
+    assert QueryPlace(QueryLog(str(tmp_path)), "2").standing().committed == {}
+
+
+# -- neither
+
+
+def test_a_query_without_kafka(files, tmp_path):
+    """Its offsets are shown, not guessed at."""
+    files.plan(0, '{"logOffset":0}')
+
+    with pytest.raises(ConfigError, match=r'reads no Kafka: its offsets are \{"logOffset":0\}'):
+        find_places(str(tmp_path))
+
+
+def test_a_query_that_never_planned(files, tmp_path):
+    """There is nothing to show or to move yet."""
+    (tmp_path / "offsets").mkdir()
+
+    with pytest.raises(CorruptLog, match="has planned no batch yet; start it once"):
+        find_places(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [([], "but nothing; give"), (["a", "b"], "but a, b; give"), (list("abcdefg"), "but a, b, c, d, e, …; give")],
+)
+def test_something_else(tmp_path, names, said):
+    """What is there is said, and what would be."""
+    for name in names:
+        (tmp_path / name).write_text("")
+
+    with pytest.raises(ConfigError, match=r"is no checkpoint with a Kafka position: .*" + said):
+        find_places(str(tmp_path))
+
+
+def test_an_empty_folder_of_ours_is_no_stream(tmp_path):
+    """A folder without streams says nothing."""
+    (tmp_path / "kafka_direct").mkdir()
+
+    with pytest.raises(ConfigError, match="but kafka_direct/; give"):
+        find_places(str(tmp_path))
