@@ -42,7 +42,7 @@ PARTITIONS = 3
 VICTIMS = {"driver": 3, "worker": 4, "broker": 3}
 JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
 SAFE = {"enable.idempotence": True, "message.timeout.ms": 120_000}
-CATCH_UP_SECONDS = 300
+CATCH_UP_SECONDS = 900  # a busy machine takes minutes to start a driver
 
 
 class Crash:
@@ -309,6 +309,9 @@ def main():
                 crash = Crash(kafka, postgres, master, chance, folder / name, tell, executors=executors)
                 try:
                     result = crash.run(options.seconds / len(masters))
+                except BaseException:
+                    tell(f"the driver's last words:\n{crash.log.read_text()[-3000:]}")
+                    raise
                 finally:
                     if crash.driver is not None:
                         crash.end_driver()

@@ -19,6 +19,9 @@ from killed_job import kill_session  # noqa: E402
 from kafka_direct.testing import wait_until  # noqa: E402
 
 
+PATIENCE = 600  # seconds; a busy machine takes minutes to start a driver
+
+
 class Driver:
     """The job in a session of its own; `batches` counts those it has finished."""
 
@@ -40,6 +43,7 @@ class Driver:
         self.process.wait()
 
 
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("alone", [True, False], ids=["each sink alone", "all with a checkpoint"])
 def test_a_thawed_driver_changes_nothing_and_says_why(alone, kafka, kafka_topic, kafka_produce, postgres, tmp_path):
     """Each sink fences by itself, without a checkpoint whose log would stop the zombie too; then all with one."""
@@ -72,21 +76,23 @@ def test_a_thawed_driver_changes_nothing_and_says_why(alone, kafka, kafka_topic,
     try:
         produce("first")
         zombie = start()
-        wait_until(is_delivered, "the first records", timeout=180)
+        wait_until(is_delivered, "the first records", timeout=PATIENCE)
         seen = zombie.batches
-        wait_until(lambda: zombie.batches > seen, "a batch that has ended", timeout=60)
+        wait_until(lambda: zombie.batches > seen, "a batch that has ended", timeout=PATIENCE)
         zombie.signal(signal.SIGSTOP)
 
         produce("second")
         successor = start()
-        wait_until(is_delivered, "the second records, from the successor", timeout=180)
+        wait_until(is_delivered, "the second records, from the successor", timeout=PATIENCE)
         zombie.signal(signal.SIGCONT)
         reasons = [f"{name} failed: " for name in sinks] if alone else ["another driver"]
         wait_until(
-            lambda: all(reason in zombie.log.read_text() for reason in reasons), "the zombie to say why", timeout=120
+            lambda: all(reason in zombie.log.read_text() for reason in reasons),
+            "the zombie to say why",
+            timeout=PATIENCE,
         )
         produce("third")
-        wait_until(is_delivered, "the third records, from the successor", timeout=180)
+        wait_until(is_delivered, "the third records, from the successor", timeout=PATIENCE)
 
         found = results(job)
         assert {name: Counter(found[name]) for name in sinks} == {name: Counter(produced) for name in sinks}

@@ -210,6 +210,22 @@ def test_a_race_between_look_and_update_is_judged_anew(store, connect, known):
     assert "loser" not in results(connect)
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_a_driver_that_is_succeeded_between_look_and_update_is_fenced(store, connect, known):
+    """The update itself compares the epoch, so nothing of the older driver comes after the claim of the newer one."""
+    claim, once = store.claim("old"), iter([True])
+    if known:
+        store.save(claim, [r(0, 2)], write("a"))
+
+    def race(statement):
+        if statement.startswith("UPDATE") and next(once, False):
+            store.claim("new")
+
+    with pytest.raises(Fenced, match="another driver now, new"):
+        meddled(connect, race).save(claim, [r(2, 4)], write("zombie"))
+    assert results(connect) == ["a"] * known
+
+
 def test_rows_that_never_rest_are_given_up(store, connect):
     """A row that moves under every attempt means more drivers than one; the attempts are counted."""
     claim = store.claim("me")
