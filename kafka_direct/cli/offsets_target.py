@@ -99,7 +99,7 @@ class Target:
         if self.group is not None:
             from kafka_direct.broker import GroupPlace  # noqa: PLC0415
 
-            return [GroupPlace(self.cluster, self.group)]
+            return [GroupPlace(self.cluster, self.params, self.group)]
         from kafka_direct.offsets.checkpoint import find_places  # noqa: PLC0415
 
         assert self.checkpoint is not None, "one of the two is given"
