@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit integration test-jvm lint format bench bench-planning clean
+.PHONY: help demo test unit integration test-jvm lint format bench bench-planning bench-source clean
 
 ##@ Use
 demo: ready  ## A real Spark job reads a real Kafka, is killed, and goes on where it stood
@@ -42,6 +42,9 @@ bench: bench-planning  ## All benchmarks
 
 bench-planning: ready  ## The driver's cost of a batch of 1,000 partitions
 	@$(BIN)/python benchmarks/planning.py
+
+bench-source: java $(VENV)-jvm/.installed  ## The data source against the JVM's own, on PySpark 4.2.0
+	@$(VENV)-jvm/bin/python benchmarks/source.py
 
 ##@ Housekeeping
 clean:  ## Remove the virtual environment and caches of this folder

@@ -135,6 +135,15 @@ def test_positions_by_partition_name_each_partition():
         ({"includeHeaders": "1"}, "option includeHeaders is '1'; give true or false"),
         ({"minPartitions": "-1"}, "option minPartitions is '-1'"),
         ({"groupIdPrefix": ""}, "option groupIdPrefix is empty"),
+        ({"valueFormat": "avro"}, "option valueFormat is 'avro'; give binary or json"),
+        ({"backpressure": "on"}, "option backpressure is 'on'; give true or false"),
+        ({"initialRate": "0"}, "option initialRate is '0'; give more than 0"),
+        ({"initialRate": "fast"}, "option initialRate is 'fast'; give a number"),
+        ({"targetBatchDuration": "0s"}, "option targetBatchDuration is '0s'; give more than 0"),
+        ({"maxRatePerPartition": "-1"}, "option maxRatePerPartition holds -1.0; give records/second, 0 for no cap"),
+        ({"maxRatePerPartition": '{"t":5}'}, 'give a number, or JSON such as {"topic":{"0":1000}}'),
+        ({"maxRatePerPartition": '{"t":{"0":"x"}}'}, "option maxRatePerPartition holds 'x'"),
+        ({"minRatePerPartition": "0"}, "option minRatePerPartition is '0'; give a whole number from 1 on"),
         ({"kafka__bootstrap__servers": None}, "option kafka.bootstrap.servers is missing"),
         ({"kafka__auto__offset__reset": "latest"}, "say where to start with the option startingOffsets"),
         ({"kafka__key__deserializer": "X"}, "option kafka.key.deserializer is not supported"),
@@ -164,7 +173,7 @@ def test_what_a_batch_refuses(options, text):
 def test_an_unknown_option_is_shown_with_the_nearest():
     """A misspelt option would otherwise do nothing, silently."""
     assert "did you mean failOnDataLoss?" in refusal(failOnDataLos="false")
-    assert "its options are assign, checkpointLocation" in refusal(zzz="1")
+    assert "its options are assign, backpressure" in refusal(zzz="1")
 
 
 @pytest.mark.parametrize(
