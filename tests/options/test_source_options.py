@@ -94,6 +94,7 @@ def test_positions_of_the_grammar():
     assert parse(startingOffsets="-10m").starting.position == Ago(600_000)
     assert parse(startingOffsets="latest-5").starting.position == Latest(5)
     assert parse(startingOffsets="group", kafka__group__id="g").starting.position == Group()
+    assert parse(startingOffsets='{"my-group":{"0":5}}').params.group_id is None
 
 
 def test_positions_by_partition_name_each_partition():
@@ -122,6 +123,7 @@ def test_positions_by_partition_name_each_partition():
         ({"startingOffset": "1"}, "has no option 'startingOffset'.lower()"),
         ({"startingOffsets": "erliest"}, "option startingOffsets: 'erliest' is not a position; did you mean earliest"),
         ({"startingOffsets": "group"}, "set the option kafka.group.id"),
+        ({"startingOffsets": '{"t":{"0":"group"}}'}, "set the option kafka.group.id"),
         ({"startingTimestamp": "soon"}, "option startingTimestamp is 'soon'; give a whole number from 0 on"),
         ({"startingOffsetsByTimestamp": '{"t":5}'}, "give times in milliseconds"),
         ({"startingOffsetsByTimestamp": '{"t":{"0":"x"}}'}, "give times in milliseconds"),
