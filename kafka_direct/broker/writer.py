@@ -52,7 +52,7 @@ class _Writing:
         self._servers = servers_of(params)
         self._failed: tuple[KafkaError, str] | None = None
         # Python hears of failures only: a call for each record written would cost as much as writing it.
-        config = {"delivery.report.only.error": "true"}
+        config = {"delivery.report.only.error": True}
         self._producer = build_client(Producer, params.for_producer() | config, on_delivery=self._note)
 
     def write(self, records: Iterable[tuple[str, dict[str, Any]]]) -> int:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from kafka_direct.errors import ConfigError
-from kafka_direct.offsets.position import Earliest, Latest, Position, Positions, Since
+from kafka_direct.offsets.position import Earliest, Group, Latest, Position, Positions, Since
 from kafka_direct.offsets.position_grammar import parse_position
 from kafka_direct.offsets.topic_partition import TopicPartition
 
@@ -163,7 +163,7 @@ class SourceOptions:
             reading=_reading(given),
             asking=_asking(given),
         )
-        if params.group_id is None and "group" in str(parsed.starting.position):
+        if params.group_id is None and _holds(parsed.starting, Group()):
             raise ConfigError(
                 f"option {parsed.starting.option} says group, and there is none; set the option kafka.group.id."
             )

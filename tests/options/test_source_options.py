@@ -94,6 +94,7 @@ def test_positions_of_the_grammar():
     assert parse(startingOffsets="-10m").starting.position == Ago(600_000)
     assert parse(startingOffsets="latest-5").starting.position == Latest(5)
     assert parse(startingOffsets="group", kafka__group__id="g").starting.position == Group()
+    assert parse(startingOffsets='{"my-group":{"0":5}}').params.group_id is None
 
 
 def test_positions_by_partition_name_each_partition():
@@ -122,6 +123,7 @@ def test_positions_by_partition_name_each_partition():
         ({"startingOffset": "1"}, "has no option 'startingOffset'.lower()"),
         ({"startingOffsets": "erliest"}, "option startingOffsets: 'erliest' is not a position; did you mean earliest"),
         ({"startingOffsets": "group"}, "set the option kafka.group.id"),
+        ({"startingOffsets": '{"t":{"0":"group"}}'}, "set the option kafka.group.id"),
         ({"startingTimestamp": "soon"}, "option startingTimestamp is 'soon'; give a whole number from 0 on"),
         ({"startingOffsetsByTimestamp": '{"t":5}'}, "give times in milliseconds"),
         ({"startingOffsetsByTimestamp": '{"t":{"0":"x"}}'}, "give times in milliseconds"),
@@ -135,6 +137,15 @@ def test_positions_by_partition_name_each_partition():
         ({"includeHeaders": "1"}, "option includeHeaders is '1'; give true or false"),
         ({"minPartitions": "-1"}, "option minPartitions is '-1'"),
         ({"groupIdPrefix": ""}, "option groupIdPrefix is empty"),
+        ({"valueFormat": "avro"}, "option valueFormat is 'avro'; give binary or json"),
+        ({"backpressure": "on"}, "option backpressure is 'on'; give true or false"),
+        ({"initialRate": "0"}, "option initialRate is '0'; give more than 0"),
+        ({"initialRate": "fast"}, "option initialRate is 'fast'; give a number"),
+        ({"targetBatchDuration": "0s"}, "option targetBatchDuration is '0s'; give more than 0"),
+        ({"maxRatePerPartition": "-1"}, "option maxRatePerPartition holds -1.0; give records/second, 0 for no cap"),
+        ({"maxRatePerPartition": '{"t":5}'}, 'give a number, or JSON such as {"topic":{"0":1000}}'),
+        ({"maxRatePerPartition": '{"t":{"0":"x"}}'}, "option maxRatePerPartition holds 'x'"),
+        ({"minRatePerPartition": "0"}, "option minRatePerPartition is '0'; give a whole number from 1 on"),
         ({"kafka__bootstrap__servers": None}, "option kafka.bootstrap.servers is missing"),
         ({"kafka__auto__offset__reset": "latest"}, "say where to start with the option startingOffsets"),
         ({"kafka__key__deserializer": "X"}, "option kafka.key.deserializer is not supported"),
@@ -164,7 +175,7 @@ def test_what_a_batch_refuses(options, text):
 def test_an_unknown_option_is_shown_with_the_nearest():
     """A misspelt option would otherwise do nothing, silently."""
     assert "did you mean failOnDataLoss?" in refusal(failOnDataLos="false")
-    assert "its options are assign, checkpointLocation" in refusal(zzz="1")
+    assert "its options are assign, backpressure" in refusal(zzz="1")
 
 
 @pytest.mark.parametrize(
