@@ -19,7 +19,7 @@ def machine():
     return {
         "python": platform.python_version(),
         "pyspark": pyspark.__version__,
-        "confluent_kafka": confluent_kafka.version()[0] if callable(confluent_kafka.version) else "",
+        "confluent_kafka": confluent_kafka.__version__,
         "librdkafka": confluent_kafka.libversion()[0],
         "cores": os.cpu_count(),
         "load": round(os.getloadavg()[0], 1),
@@ -39,7 +39,6 @@ def print_table(rows):
             row["baseline"] if row["contestant"] != row["baseline"] else "",
             _shown(row["cpu_s_per_million"]),
             _shown(row["peak_mb"]),
-            end_section=False,
         )
         last = row["contest"]
     Console(width=None if os.isatty(1) else 170).print(table)
@@ -49,12 +48,13 @@ def _shown(by_role):
     return ", ".join(f"{role} {value}" for role, value in by_role.items() if value)
 
 
-def write(folder, rows, notes):
+def write(folder, rows, facts, notes):
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    report = {"machine": machine(), "notes": notes, "rows": rows}
+    report = {"machine": machine(), "notes": notes, "facts": facts, "rows": rows}
     (folder / "report.json").write_text(json.dumps(report, indent=1) + "\n")
-    draw(folder / "report.svg", rows)
+    if any(row["ratio"] is not None for row in rows):
+        draw(folder / "report.svg", rows)
 
 
 def draw(path, rows):

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from operator import add
 
+from pyspark.sql import functions as sf
+
 from benchmarks.contest import Contest
 from benchmarks.topics import amounts, word_total
 from kafka_direct import OffsetRange, createRDD
 
-ORDER = "id LONG, kind STRING, amount LONG, note STRING"
+ORDER = "id: LONG, kind: STRING, amount: LONG, note: STRING"
 OURS, JVM = "kafka_direct", "kafka (JVM)"
+
+
+def load(spark, source, bootstrap, topic, schema=None, **options):
+    reader = spark.read.format(source).option("kafka.bootstrap.servers", bootstrap).options(**options)
+    reader = reader if schema is None else reader.schema(schema)
+    return reader.option("subscribe", topic).load()
+
+
+def sums(frame):
+    """The amounts of the orders in `value`, by kind."""
+    return dict(frame.groupBy("value.kind").agg(sf.sum("value.amount")).collect())
 
 
 class Jobs:
@@ -20,16 +33,12 @@ class Jobs:
         self._backlog = backlog
         self._has_jvm = has_jvm
 
-    def _load(self, source, schema=None):
-        reader = self._spark.read.format(source).option("kafka.bootstrap.servers", self._backlog.bootstrap)
-        reader = reader if schema is None else reader.schema(schema)
-        return reader.option("subscribe", self._backlog.topic).load()
+    def _load(self, source, schema=None, **options):
+        return load(self._spark, source, self._backlog.bootstrap, self._backlog.topic, schema, **options)
 
     def _rdd(self, **decoders):
         ranges = [OffsetRange(self._backlog.topic, p, 0, end) for p, end in enumerate(self._backlog.ends())]
-        return createRDD(
-            self._spark.sparkContext, {"bootstrap.servers": self._backlog.bootstrap}, ranges, **decoders
-        )
+        return createRDD(self._spark.sparkContext, {"bootstrap.servers": self._backlog.bootstrap}, ranges, **decoders)
 
     def _contest(self, name, answer, jvm, baseline=JVM, **ours):
         contestants = {label.replace("_", " "): work for label, work in ours.items()}
@@ -65,19 +74,20 @@ class Jobs:
         )
 
     def json(self):
-        from pyspark.sql import functions as sf
-
-        def sums(frame):
-            order = sf.from_json(frame["value"].cast("string"), ORDER)
-            rows = frame.select(order.alias("o")).groupBy("o.kind").agg(sf.sum("o.amount")).collect()
-            return {kind: total for kind, total in rows}
+        def parsed(frame):
+            return frame.select(sf.from_json(frame["value"].cast("string"), ORDER).alias("value"))
 
         return self._contest(
             "JSON aggregation",
             amounts(self._backlog.records),
-            lambda: sums(self._load("kafka")),
-            kafka_direct=lambda: sums(self._load("kafka_direct")),
-            kafka_direct_pruned=lambda: sums(self._load("kafka_direct", "value STRING")),
+            lambda: sums(parsed(self._load("kafka"))),
+            kafka_direct=lambda: sums(parsed(self._load("kafka_direct"))),
+            kafka_direct_pruned=lambda: sums(parsed(self._load("kafka_direct", "value STRING"))),
+            **{
+                "kafka_direct valueFormat=json": lambda: sums(
+                    self._load("kafka_direct", f"value STRUCT<{ORDER}>", valueFormat="json")
+                )
+            },
         )
 
     def words(self, size):

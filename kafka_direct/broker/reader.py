@@ -119,6 +119,8 @@ class _Reading:
             before = self.position
             polled = _consume(self.consumer, min(CHUNK, until - before), min(1.0, deadline.left()))
             messages = self._sort_out(polled)
+            if self.position >= until:
+                self.consumer.unassign()  # it would fetch on behind the range while the caller has the last records
             if messages:
                 if before == self.range.fromOffset:
                     _record_bytes[self.range.topic] = _mean_bytes(messages)
