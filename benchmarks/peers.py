@@ -14,12 +14,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SIDES = {
-    "kafka_direct": "pyspark",
-    "confluent-kafka": "confluent_kafka",
-    "kafka-python": "kafka",
-    "quixstreams": "quixstreams",
-}
+MODULES = {"confluent-kafka": "confluent_kafka", "kafka-python": "kafka", "quixstreams": "quixstreams"}
 
 
 class Peer:
@@ -29,14 +24,8 @@ class Peer:
         self.name = name
         command = [python, "-P", __file__, name]  # -P: our modules are not what a peer imports
         environment = os.environ | {"PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": python}
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            env=environment,
-        )
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        self._process = subprocess.Popen(command, **pipes, text=True, env=environment)
 
     def ask(self, work, backlog):
         request = {"work": work, "bootstrap": backlog.bootstrap, "topic": backlog.topic, "ends": backlog.ends()}

@@ -151,9 +151,7 @@ class Overhead:
 
         infos = run_stream(self._sc, self._interval, self._batches, lambda ssc: make(ssc).foreachRDD(output))
         # The first batches start workers and clients.
-        late = [
-            info["ended"] - max(info["at"], before["ended"]) for before, info in zip(infos, infos[1:], strict=False)
-        ]
+        late = [info["ended"] - max(info["at"], before["ended"]) for before, info in pairwise(infos)]
         return sum(counts[: self._batches]), statistics.median(late[5:]) / 1000
 
 
