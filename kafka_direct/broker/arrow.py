@@ -12,11 +12,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 
 from kafka_direct.errors import BrokerError
 
-from .reader import read_range
+from .reader import CHUNK, read_range
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 TIMESTAMP = pa.timestamp("us", tz="UTC")
+
+_COUNTED = pa.array(range(CHUNK), pa.int64())
 
 # The columns of Spark's own source, in its order, each with the types it can be read as: its own type first.
 COLUMN_TYPES: dict[str, tuple[pa.DataType, ...]] = {
@@ -94,6 +97,11 @@ def _bytes(part: Callable[[Message], Any]) -> Column:
 
 
 def _offset(chunk: _Chunk, kind: pa.DataType) -> pa.Array:
+    first, last = chunk.messages[0].offset(), chunk.messages[-1].offset()
+    assert first is not None
+    assert last is not None
+    if last - first + 1 == len(chunk.messages) <= len(_COUNTED):  # without a gap, so C can count
+        return pc.add(_COUNTED[: len(chunk.messages)], pa.scalar(first, kind))
     return pa.array(list(map(Message.offset, chunk.messages)), kind)
 
 

@@ -18,6 +18,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from kafka_direct.errors import BrokerUnavailable, KafkaDirectError
 from kafka_direct.offsets import Loss, LossCause, offsets_lost
 
+from .appetite import UNSEEN_BYTES, Appetite, appetite_for
 from .deadline import Deadline
 from .failure import build_client, servers_of, translate
 
@@ -63,7 +64,10 @@ _NO_PARTITION = (
 
 # Idle consumers of this process, one per configuration. Clients do not survive a fork, so the process id is part of
 # the key.
-_idle: dict[tuple[int, ClientParams], Consumer] = {}
+_idle: dict[tuple[int, ClientParams, Appetite], Consumer] = {}
+
+# What a record of a topic weighs, as the last range that was read here had them.
+_record_bytes: dict[str, float] = {}
 
 
 def read_range(
@@ -84,7 +88,8 @@ def read_range(
     """
     if range_.count() == 0:
         return
-    with _consumer(params) as consumer:
+    appetite = appetite_for(range_.count() * _record_bytes.get(range_.topic, UNSEEN_BYTES))
+    with _consumer(params, appetite) as consumer:
         yield from _Reading(consumer, params, range_, skip_lost=skip_lost, names=names).chunks(poll_seconds)
 
 
@@ -114,7 +119,11 @@ class _Reading:
             before = self.position
             polled = _consume(self.consumer, min(CHUNK, until - before), min(1.0, deadline.left()))
             messages = self._sort_out(polled)
+            if self.position >= until:
+                self.consumer.unassign()  # it would fetch on behind the range while the caller has the last records
             if messages:
+                if before == self.range.fromOffset:
+                    _record_bytes[self.range.topic] = _mean_bytes(messages)
                 yield messages
             if self.position > before:
                 deadline = Deadline(poll_seconds)  # anew after the yield: the time in between is the caller's
@@ -202,6 +211,11 @@ def _offset(message: Message) -> int:
     return offset
 
 
+def _mean_bytes(messages: list[Message]) -> float:
+    # Only values: keys and headers are small beside them, or make a guess that is good enough.
+    return sum(map(len, messages)) / len(messages)
+
+
 def _consume(consumer: Consumer, count: int, seconds: float) -> list[Message]:
     # Thousands of messages made at once set off one collection after the other, which find nothing: half the time.
     collecting = gc.isenabled()
@@ -216,12 +230,12 @@ def _consume(consumer: Consumer, count: int, seconds: float) -> list[Message]:
 
 
 @contextmanager
-def _consumer(params: ClientParams) -> Iterator[Consumer]:
+def _consumer(params: ClientParams, appetite: Appetite) -> Iterator[Consumer]:
     """An idle consumer of this process, or a new one; two ranges read in turns get one each."""
-    key = (os.getpid(), params)
+    key = (os.getpid(), params, appetite)
     consumer = _idle.pop(key, None)
     if consumer is None:
-        consumer = build_client(Consumer, params.for_executor())
+        consumer = build_client(Consumer, params.for_executor(appetite.settings()))
     try:
         yield consumer
     except KafkaException:
@@ -234,7 +248,7 @@ def _consumer(params: ClientParams) -> Iterator[Consumer]:
         _give_back(key, consumer)
 
 
-def _give_back(key: tuple[int, ClientParams], consumer: Consumer) -> None:
+def _give_back(key: tuple[int, ClientParams, Appetite], consumer: Consumer) -> None:
     consumer.unassign()
     if _idle.setdefault(key, consumer) is not consumer:
         consumer.close()

@@ -44,15 +44,24 @@ def is_persisted(jrdd: Any) -> bool:
     return bool(jrdd.getStorageLevel().isValid())
 
 
-def report_input(ssc: StreamingContext, time_ms: int, input_id: int, records: int, description: str) -> None:
-    """Tell Spark what a batch reads: the Streaming page shows it. Spark takes it once for a batch and input."""
-    jvm: Any = ssc._sc._jvm
-    metadata = jvm.java.util.HashMap()
-    metadata.put("Description", description)
-    info = jvm.org.apache.spark.streaming.scheduler.StreamInputInfo(
-        input_id, records, jvm.PythonUtils.toScalaMap(metadata)
-    )
-    scheduler(ssc).inputInfoTracker().reportInfo(jvm.org.apache.spark.streaming.Time(time_ms), info)
+class InputReport:
+    """Tells Spark what each batch of an input reads: the Streaming page shows it. Made once the context has started.
+
+    What does not change is looked up once, as each name of a Java class is a round trip per dot.
+    """
+
+    def __init__(self, ssc: StreamingContext, input_id: int) -> None:
+        jvm: Any = ssc._sc._jvm
+        self._input_id = input_id
+        self._time = jvm.org.apache.spark.streaming.Time
+        self._info = jvm.org.apache.spark.streaming.scheduler.StreamInputInfo
+        self._blank = jvm.PythonUtils.toScalaMap(jvm.java.util.HashMap())
+        self._tracker = scheduler(ssc).inputInfoTracker()
+
+    def send(self, time_ms: int, records: int, description: str) -> None:
+        """Spark takes it once for a batch and input."""
+        metadata = self._blank.updated("Description", description)
+        self._tracker.reportInfo(self._time(time_ms), self._info(self._input_id, records, metadata))
 
 
 def scheduler(ssc: StreamingContext) -> Any:

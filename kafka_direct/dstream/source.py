@@ -72,7 +72,9 @@ class Source:
         self._rerun_times: frozenset[int] = frozenset()
         self._recovered_ms = 0
         self._lease: Lease | None = None
-        # Known once the context has started: how far back Spark may ask, and when the outputs of this stream run.
+        # Known once the context has started: where input is reported, how far back Spark may ask, and when the outputs
+        # of this stream run.
+        self._report: jvm.InputReport | None = None
         self._remember_ms = 0
         self._zero_ms = 0
         self._slides: set[int] = set()
@@ -145,7 +147,8 @@ class Source:
 
     def compute(self, time_ms: int) -> KafkaRDD:
         """The RDD of the batch at this time: one that was planned before reads the same ranges again."""
-        if not self._slides:
+        if self._report is None:
+            self._report = jvm.InputReport(self._ssc, self.spec.input_id)
             self._remember_ms = jvm.remember_ms(self._ssc, self.spec.input_id)
             self._zero_ms, self._slides = jvm.output_slides(self._ssc, self.spec.input_id)
         self._renew_lease()
@@ -160,7 +163,7 @@ class Source:
             self._taken.add(batch.id)
             if self._history.is_unfinished(batch.id):
                 self._running[time_ms] = batch
-        jvm.report_input(self._ssc, time_ms, self.spec.input_id, batch.count(), describe(batch.ranges))
+        self._report.send(time_ms, batch.count(), describe(batch.ranges))
         rdd = self._make_rdd(batch, readable)
         with self._lock:
             self._rdds[time_ms] = rdd

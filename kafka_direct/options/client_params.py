@@ -113,9 +113,12 @@ class ClientParams:
         """Give the configuration of an admin client, which would warn of keys that only consumers know."""
         return _without(self.resolved(), _CONSUMERS_ONLY | _PRODUCERS_ONLY)
 
-    def for_executor(self) -> dict[str, Value]:
-        """Give the configuration of a consumer that reads ranges: it never commits, and never jumps elsewhere."""
-        chosen: dict[str, Value] = {"check.crcs": "true", "fetch.wait.max.ms": 10}  # the caller's win
+    def for_executor(self, preferred: Mapping[str, Value] = {}) -> dict[str, Value]:
+        """Give the configuration of a consumer that reads ranges: it never commits, and never jumps elsewhere.
+
+        What the caller gave wins over what is `preferred`.
+        """
+        chosen = {"check.crcs": "true", "fetch.wait.max.ms": 10, **preferred}
         fixed: dict[str, Value] = {
             "group.id": self.reader_group
             or f"spark-executor-{'kafka-direct' if self.group_id is None else self.group_id}",

@@ -1,0 +1,171 @@
+"""bench: ratios, measured side by side in one run, each answer checked. `python -m benchmarks --help`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from benchmarks import session
+
+session.prepare()
+
+from benchmarks import peers, report, streams, topics  # noqa: E402
+from benchmarks.contest import Contest  # noqa: E402
+from benchmarks.limit import Limit  # noqa: E402
+from benchmarks.overfetch import bytes_received  # noqa: E402
+from benchmarks.reading import reading  # noqa: E402
+from benchmarks.spark_jobs import Jobs  # noqa: E402
+from kafka_direct import testing  # noqa: E402
+
+NO_CONNECTOR = "Spark's own kafka source could not be fetched: its rows are left out"
+
+
+class Bench:
+    """The suites; each yields contests to run, or puts facts into the report itself."""
+
+    def __init__(self, kafka, options):
+        self.kafka, self.options = kafka, options
+        self.notes, self.facts = [], {}
+        self._spark = None
+
+    def read(self):
+        """In one process, without Spark."""
+        records = self.options.records // 2
+        yield reading(topics.fill(self.kafka, topics.order, records=records, partitions=2), "150 B")
+
+    def shapes(self):
+        """The same over sizes, compressions and numbers of partitions."""
+        records = self.options.records // 4
+        for size, number in ((100, records), (1000, records // 4), (10_000, records // 40)):
+            yield reading(topics.fill(self.kafka, topics.order, records=number, size=size), f"{size} B")
+        for compression in ("lz4", "zstd"):
+            backlog = topics.fill(self.kafka, topics.order, records=records, compression=compression)
+            yield reading(backlog, f"150 B, {compression}")
+        for partitions in self.options.partitions:
+            backlog = topics.fill(self.kafka, topics.order, records=records, partitions=partitions)
+            yield reading(backlog, f"150 B, {partitions} partitions")
+
+    def spark(self):
+        """Batch jobs."""
+        spark, has_jvm = self._session()
+        limit = Limit(2)
+        jobs = Jobs(spark, topics.fill(self.kafka, topics.order, records=self.options.records), has_jvm=has_jvm)
+        yield jobs.count(limit)
+        limit.close()
+        yield jobs.value_bytes()
+        yield jobs.json()
+        lines = topics.fill(self.kafka, topics.line, records=self.options.records // 2)
+        yield Jobs(spark, lines, has_jvm=has_jvm).words(150)
+
+    def stream(self):
+        """Streams that work off a backlog."""
+        spark, has_jvm = self._session()
+        lines = topics.fill(self.kafka, topics.line, records=self.options.records // 2)
+        yield streams.Drain(spark, lines, 150, has_jvm=has_jvm).contest()
+
+    def batches(self):
+        """What a small batch costs."""
+        spark, _ = self._session()
+        lines = topics.fill(self.kafka, topics.line, records=40_000, partitions=8)
+        overhead = streams.Overhead(spark, lines)
+        yield overhead.contest(0)
+        yield overhead.contest(1000)
+
+    def growth(self):
+        """A stream of many batches: time and memory of the first and the last."""
+        spark, _ = self._session()
+        backlog = topics.fill(self.kafka, topics.line, records=100 * self.options.batches)
+        self.facts["growth"] = streams.growth(spark, backlog, self.options.batches)
+        yield from ()
+
+    def fetched(self):
+        """Bytes over the wire for a backlog cut into 100 batches, and into one."""
+        backlog = topics.fill(self.kafka, topics.order, records=self.options.records, partitions=2)
+        whole, cut = bytes_received(backlog, 1), bytes_received(backlog, 100)
+        self.facts["fetched"] = {
+            "bytes_of_values": backlog.value_bytes,
+            "range_bytes": backlog.value_bytes // 200,
+            "received_in_1_batch": whole,
+            "received_in_100_batches": cut,
+            "ratio": round(cut / whole, 3),
+        }
+        yield from ()
+
+    def peers(self):
+        """Other Python clients, on one core each."""
+        found = peers.available(self.options.peers_python)
+        if len(found) == 1:
+            self.notes.append("no Python with peers was given (--peers-python): their rows are left out")
+            return
+        backlog = topics.fill(self.kafka, topics.order, records=self.options.records // 5)
+        running = [peers.Peer(name, python) for name, python in found.items()]
+        for work, answer in (("count", backlog.records), ("json", topics.amounts(backlog.records))):
+            contestants = {peer.name: lambda peer=peer, work=work: peer.ask(work, backlog) for peer in running}
+            yield Contest(f"{work}, one core", contestants, answer, backlog.records, "kafka_direct")
+        for peer in running:
+            peer.close()
+
+    def close(self):
+        if self._spark is not None:
+            self._spark[0].stop()
+
+    def _session(self):
+        if self._spark is None:
+            self._spark = session.start()
+            if not self._spark[1]:
+                self.notes.append(NO_CONNECTOR)
+        return self._spark
+
+
+SUITES = ("read", "shapes", "spark", "stream", "batches", "growth", "fetched", "peers")
+SMALL = ("read", "spark", "stream", "fetched")
+
+
+def run(bench, suites):
+    rows = []
+    for name in suites:
+        for contest in getattr(bench, name)():
+            print(f"{name}: {contest.name} ...", file=sys.stderr, flush=True)
+            new = contest.run(bench.options.rounds).rows()
+            rows += new
+            for row in new:
+                print(json.dumps(row), flush=True)
+    return rows
+
+
+def parse():
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"of {', '.join(SUITES)}; all if none is named")
+    parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--rounds", type=int, default=5, help="counted ones; one more warms up")
+    parser.add_argument("--partitions", type=int, nargs="+", default=[1, 100, 1000], help="of suite shapes")
+    parser.add_argument("--batches", type=int, default=1000, help="of suite growth")
+    parser.add_argument("--peers-python", default=".venv-peers/bin/python", help="one that has the other clients")
+    parser.add_argument("--out", default="benchmarks/results", help="folder for report.json and report.svg")
+    parser.add_argument("--small", action="store_true", help="a minute: one round of few records")
+    options = parser.parse_args()
+    if unknown := set(options.suites) - set(SUITES):
+        parser.error(f"there is no suite {min(unknown)}; the suites are {', '.join(SUITES)}")
+    if options.small:
+        options.records, options.rounds = 20_000, 1
+        options.suites = options.suites or SMALL
+    return options
+
+
+def main():
+    options = parse()
+    with testing.cluster() as kafka:
+        bench = Bench(kafka.bootstrap_servers, options)
+        rows = run(bench, options.suites or SUITES)
+        bench.close()
+    report.print_table(rows)
+    for name, fact in bench.facts.items():
+        print(f"{name}: {json.dumps(fact)}")
+    for note in bench.notes:
+        print(f"note: {note}")
+    report.write(options.out, rows, bench.facts, bench.notes)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""The limit: `consume()` alone, in as many processes as asked for, with consumers that are kept."""
+
+from __future__ import annotations
+
+import gc
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+from confluent_kafka import Consumer, TopicPartition
+
+from kafka_direct.options import ClientParams
+
+_kept = {}
+
+
+class Limit:
+    """Counts a backlog; a process per core shares out the partitions."""
+
+    def __init__(self, processes):
+        self._processes = processes
+        self._pools = [ProcessPoolExecutor(1, get_context("spawn")) for _ in range(processes)]
+
+    def count(self, backlog):
+        shares = [list(enumerate(backlog.ends()))[index :: self._processes] for index in range(self._processes)]
+        futures = [
+            pool.submit(consume, backlog.bootstrap, backlog.topic, share)
+            for pool, share in zip(self._pools, shares, strict=True)
+        ]
+        return sum(future.result() for future in futures)
+
+    def close(self):
+        for pool in self._pools:
+            pool.shutdown()
+
+
+def consume(bootstrap, topic, ends):
+    """The number of records up to each partition's end, read by `consume()` and nothing else."""
+    consumer = _kept.get(bootstrap)
+    if consumer is None:
+        conf = ClientParams.parse({"bootstrap.servers": bootstrap}).for_executor()
+        consumer = _kept[bootstrap] = Consumer(conf | {"enable.partition.eof": "false"})
+    gc.disable()
+    consumer.assign([TopicPartition(topic, partition, 0) for partition, _ in ends])
+    left = sum(end for _, end in ends)
+    while left > 0:
+        left -= len(consumer.consume(1000, 1.0))
+    consumer.unassign()
+    gc.enable()
+    return sum(end for _, end in ends)

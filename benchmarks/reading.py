@@ -1,0 +1,47 @@
+"""What a worker can read, on one core and without Spark: the fetch path alone, against bare `consume()`."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from benchmarks.contest import Contest
+from benchmarks.limit import consume
+from kafka_direct import OffsetRange, utf8_decoder
+from kafka_direct.broker import read_batches, read_range
+from kafka_direct.dstream.message import Elements
+from kafka_direct.options import ClientParams
+
+COLUMNS = {
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestampType": pa.int32(),
+}
+
+
+def reading(backlog, title):
+    params = ClientParams.parse({"bootstrap.servers": backlog.bootstrap})
+    ranges = [OffsetRange(backlog.topic, partition, 0, end) for partition, end in enumerate(backlog.ends())]
+
+    def arrow(*columns):
+        schema = pa.schema([(name, COLUMNS[name]) for name in columns])
+        return lambda: sum(batch.num_rows for range_ in ranges for batch in read_batches(params, range_, schema))
+
+    def pairs(decoder):
+        elements = Elements(key_decoder=decoder, value_decoder=decoder)
+        return lambda: sum(
+            1 for range_ in ranges for messages in read_range(params, range_) for _ in elements.of(messages)
+        )
+
+    contestants = {
+        "consume() alone": lambda: consume(backlog.bootstrap, backlog.topic, list(enumerate(backlog.ends()))),
+        "counted": lambda: sum(len(messages) for range_ in ranges for messages in read_range(params, range_)),
+        "to Arrow, value": arrow("value"),
+        "to Arrow, all columns": arrow(*COLUMNS),
+        "(key, value) as text": pairs(utf8_decoder),
+        "(key, value) as bytes": pairs(None),
+    }
+    return Contest(f"read in one process, {title}", contestants, backlog.records, backlog.records, "consume() alone")

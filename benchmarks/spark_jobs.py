@@ -1,0 +1,102 @@
+"""Batch jobs over one backlog: ours and the JVM source's, in one session."""
+
+from __future__ import annotations
+
+from operator import add
+
+from pyspark.sql import functions as sf
+
+from benchmarks.contest import Contest
+from benchmarks.topics import amounts, word_total
+from kafka_direct import OffsetRange, createRDD
+
+ORDER = "id: LONG, kind: STRING, amount: LONG, note: STRING"
+OURS, JVM = "kafka_direct", "kafka (JVM)"
+
+
+def load(spark, source, bootstrap, topic, schema=None, **options):
+    reader = spark.read.format(source).option("kafka.bootstrap.servers", bootstrap).options(**options)
+    reader = reader if schema is None else reader.schema(schema)
+    return reader.option("subscribe", topic).load()
+
+
+def sums(frame):
+    """The amounts of the orders in `value`, by kind."""
+    return dict(frame.groupBy("value.kind").agg(sf.sum("value.amount")).collect())
+
+
+class Jobs:
+    """The jobs of one session over one backlog."""
+
+    def __init__(self, spark, backlog, *, has_jvm):
+        self._spark = spark
+        self._backlog = backlog
+        self._has_jvm = has_jvm
+
+    def _load(self, source, schema=None, **options):
+        return load(self._spark, source, self._backlog.bootstrap, self._backlog.topic, schema, **options)
+
+    def _rdd(self, **decoders):
+        ranges = [OffsetRange(self._backlog.topic, p, 0, end) for p, end in enumerate(self._backlog.ends())]
+        return createRDD(self._spark.sparkContext, {"bootstrap.servers": self._backlog.bootstrap}, ranges, **decoders)
+
+    def _contest(self, name, answer, jvm, baseline=JVM, **ours):
+        contestants = {label.replace("_", " "): work for label, work in ours.items()}
+        if self._has_jvm:
+            contestants = {JVM: jvm} | contestants
+        return Contest(name, contestants, answer, self._backlog.records, baseline)
+
+    def count(self, limit=None):
+        """Against the limit, `consume()` in as many processes as cores, if there is one."""
+        contest = self._contest(
+            "count",
+            self._backlog.records,
+            lambda: self._load("kafka").count(),
+            kafka_direct=lambda: self._load("kafka_direct").count(),
+            kafka_direct_pruned=lambda: self._load("kafka_direct", "value BINARY").count(),
+            createRDD=lambda: self._rdd().count(),
+        )
+        if limit is not None:
+            contest.contestants["consume() alone"] = lambda: limit.count(self._backlog)
+            contest.baseline = "consume() alone"
+        return contest
+
+    def value_bytes(self):
+        def total(frame):
+            return frame.selectExpr("sum(length(value))").first()[0]
+
+        return self._contest(
+            "value bytes",
+            self._backlog.value_bytes,
+            lambda: total(self._load("kafka")),
+            kafka_direct=lambda: total(self._load("kafka_direct")),
+            kafka_direct_pruned=lambda: total(self._load("kafka_direct", "value BINARY")),
+        )
+
+    def json(self):
+        def parsed(frame):
+            return frame.select(sf.from_json(frame["value"].cast("string"), ORDER).alias("value"))
+
+        return self._contest(
+            "JSON aggregation",
+            amounts(self._backlog.records),
+            lambda: sums(parsed(self._load("kafka"))),
+            kafka_direct=lambda: sums(parsed(self._load("kafka_direct"))),
+            kafka_direct_pruned=lambda: sums(parsed(self._load("kafka_direct", "value STRING"))),
+            **{
+                "kafka_direct valueFormat=json": lambda: sums(
+                    self._load("kafka_direct", f"value STRUCT<{ORDER}>", valueFormat="json")
+                )
+            },
+        )
+
+    def words(self, size):
+        def total(texts):
+            return sum(texts.flatMap(str.split).map(lambda word: (word, 1)).reduceByKey(add).values().collect())
+
+        return self._contest(
+            "word count",
+            word_total(self._backlog.records, size),
+            lambda: total(self._load("kafka").select("value").rdd.map(lambda row: row[0].decode())),
+            createRDD=lambda: total(self._rdd().map(lambda pair: pair[1])),
+        )

@@ -1,0 +1,179 @@
+"""Streams: a backlog drained in batches, and what a batch costs when there is little in it."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import threading
+from itertools import pairwise
+
+from pyspark.streaming import StreamingContext
+from pyspark.streaming.listener import StreamingListener
+
+from benchmarks.contest import Contest
+from benchmarks.topics import word_total
+from kafka_direct import createDirectStream
+
+JVM = "kafka (JVM) + mapInArrow"
+BATCHES = 10
+DRAIN_SECONDS = 600
+
+
+class Watch(StreamingListener):
+    """What Spark says of each finished batch, until there are as many as wanted."""
+
+    def __init__(self, wanted):
+        super().__init__()
+        self._wanted, self.infos, self.finished = wanted, [], threading.Event()
+
+    def onBatchCompleted(self, batchCompleted):
+        info = batchCompleted.batchInfo()
+        self.infos.append(
+            {
+                "records": info.numRecords(),
+                "began": info.processingStartTime(),
+                "ended": info.processingEndTime(),
+                "at": info.batchTime().milliseconds(),
+            }
+        )
+        if len(self.infos) >= self._wanted:
+            self.finished.set()
+
+
+def run_stream(sc, interval, batches, build):
+    """Run a StreamingContext that `build(ssc)` fills until `batches` batches have ended; what Spark said of each."""
+    ssc = StreamingContext(sc, interval)
+    watch = Watch(batches)
+    ssc.addStreamingListener(watch)
+    build(ssc)
+    ssc.start()
+    reached = watch.finished.wait(DRAIN_SECONDS)
+    ssc.stop(stopSparkContext=False)
+    assert reached, f"only {len(watch.infos)} of {batches} batches have ended"
+    return watch.infos[:batches]
+
+
+class Drain:
+    """A Python function per record over a backlog, in ten batches: ours and Structured Streaming on the JVM source."""
+
+    def __init__(self, spark, backlog, size, *, has_jvm):
+        self._spark, self._backlog, self._has_jvm = spark, backlog, has_jvm
+        self._answer = word_total(backlog.records, size)
+
+    def contest(self):
+        contestants = {"DStream": self._dstream}
+        if self._has_jvm:
+            contestants[JVM] = self._structured
+        return Contest("stream, a function per record", contestants, self._answer, self._backlog.records, JVM)
+
+    def _dstream(self):
+        totals = []
+
+        def output(rdd):
+            totals.append(rdd.map(lambda pair: len(pair[1].split())).sum())
+
+        def build(ssc):
+            most = max(self._backlog.ends()) / BATCHES / 0.2 + 1
+            params = {"bootstrap.servers": self._backlog.bootstrap, "auto.offset.reset": "earliest"}
+            createDirectStream(ssc, [self._backlog.topic], params, maxRatePerPartition=most).foreachRDD(output)
+
+        infos = run_stream(self._spark.sparkContext, 0.2, BATCHES, build)
+        return sum(totals[:BATCHES]), sum(info["ended"] - info["began"] for info in infos) / 1000
+
+    def _structured(self):
+        totals = []
+
+        def words(batches):
+            import pyarrow as pa
+
+            for batch in batches:
+                total = sum(len(value.decode().split()) for value in batch.column(0).to_pylist())
+                yield pa.RecordBatch.from_pydict({"words": pa.array([total], pa.int64())})
+
+        def output(frame, _):
+            totals.append(frame.select("value").mapInArrow(words, "words LONG").groupBy().sum().first()[0] or 0)
+
+        source = self._spark.readStream.format("kafka").option("kafka.bootstrap.servers", self._backlog.bootstrap)
+        source = source.option("subscribe", self._backlog.topic).option("startingOffsets", "earliest")
+        source = source.option("maxOffsetsPerTrigger", self._backlog.records // BATCHES)
+        with tempfile.TemporaryDirectory() as folder:
+            writer = source.load().writeStream.foreachBatch(output).option("checkpointLocation", folder)
+            query = writer.trigger(availableNow=True).start()
+            query.awaitTermination(DRAIN_SECONDS)
+        # What our figure has too: the job, without planning and without the log.
+        return sum(totals), sum(p["durationMs"]["addBatch"] for p in query.recentProgress) / 1000
+
+
+class Overhead:
+    """What a batch of few records costs, from its time to the end of its output: ours against a JVM queueStream."""
+
+    def __init__(self, spark, backlog, *, interval=0.25, batches=20):
+        self._sc, self._backlog = spark.sparkContext, backlog
+        self._interval, self._batches = interval, batches
+        self._partitions = backlog.partitions
+
+    def contest(self, records):
+        """`records` a batch; 0 for batches that find nothing new."""
+        return Contest(
+            f"a batch of {records} records, {self._partitions} partitions",
+            {
+                "queueStream (JVM)": lambda: self._queue(records),
+                "DStream": lambda: self._direct(records, checkpoint=False),
+                "DStream, checkpointed": lambda: self._direct(records, checkpoint=True),
+            },
+            records * self._batches,
+            records * self._batches,
+            "queueStream (JVM)",
+        )
+
+    def _queue(self, records):
+        rdd = self._sc.parallelize(range(records), self._partitions)
+        return self._run(lambda ssc: ssc.queueStream([rdd] * (self._batches + 100)))
+
+    def _direct(self, records, *, checkpoint):
+        start = "latest" if records == 0 else "earliest"
+        params = {"bootstrap.servers": self._backlog.bootstrap, "auto.offset.reset": start}
+        rate = records / self._partitions / self._interval
+
+        def make(ssc):
+            return createDirectStream(ssc, [self._backlog.topic], params, maxRatePerPartition=rate)
+
+        if not checkpoint:
+            return self._run(make)
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            return self._run(lambda ssc: (ssc.checkpoint(folder), make(ssc))[1])
+
+    def _run(self, make):
+        counts = []
+
+        def output(rdd):
+            counts.append(rdd.mapPartitions(lambda part: [sum(1 for _ in part)]).sum())
+
+        infos = run_stream(self._sc, self._interval, self._batches, lambda ssc: make(ssc).foreachRDD(output))
+        # The first batches start workers and clients.
+        late = [info["ended"] - max(info["at"], before["ended"]) for before, info in pairwise(infos)]
+        return sum(counts[: self._batches]), statistics.median(late[5:]) / 1000
+
+
+def growth(spark, backlog, batches, interval=0.05):
+    """Milliseconds per batch and the driver's memory over a stream of many batches: first and last tenth of it."""
+    import psutil
+
+    memory = []
+
+    def build(ssc):
+        params = {"bootstrap.servers": backlog.bootstrap, "auto.offset.reset": "earliest"}
+        rate = backlog.records / backlog.partitions / batches / interval
+        stream = createDirectStream(ssc, [backlog.topic], params, maxRatePerPartition=rate)
+        stream.foreachRDD(lambda rdd: (rdd.count(), memory.append(psutil.Process().memory_info().rss)))
+
+    infos = run_stream(spark.sparkContext, interval, batches, build)
+    tenth = batches // 10
+    took = [info["ended"] - info["began"] for info in infos]
+    return {
+        "batches": batches,
+        "first_ms": statistics.median(took[tenth : 2 * tenth]),
+        "last_ms": statistics.median(took[-tenth:]),
+        "first_mb": memory[tenth] >> 20,
+        "last_mb": memory[-1] >> 20,
+    }
