@@ -69,9 +69,10 @@ def processes_with(text):
 
 
 def topics_and_groups(brokers):
+    """Those of demos: on a given Kafka other tests run side by side with these."""
     admin = AdminClient({"bootstrap.servers": brokers})
-    topics = {name for name in admin.list_topics(timeout=10).topics if not name.startswith("__")}
-    return topics | {group.group_id for group in admin.list_consumer_groups().result().valid}
+    groups = {group.group_id for group in admin.list_consumer_groups().result().valid}
+    return {name for name in groups | set(admin.list_topics(timeout=10).topics) if name.startswith("demo-")}
 
 
 def test_the_killed_driver_goes_on_where_it_stood(demo, tmp_path):

@@ -139,22 +139,23 @@ def transactional(kafka, kafka_topic):
     """
     topic = kafka_topic()
 
+    # One producer: a transaction of another might begin before the marker of the last one is written.
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": topic})
+    producer.init_transactions(30)
+
     def transaction(values, end):
-        producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": f"{topic}-{end}"})
-        producer.init_transactions(30)
         producer.begin_transaction()
         for value in values:
             producer.produce(topic, value, partition=0)
         assert producer.flush(30) == 0
         if end != "open":
             getattr(producer, f"{end}_transaction")(30)
-        return producer
 
     for values, end in (("ab", "commit"), ("XY", "abort"), ("c", "commit"), ("Z", "abort")):
         transaction(values, end)
-    still_open = transaction("pq", "open")
+    transaction("pq", "open")
     yield topic
-    still_open.abort_transaction(30)
+    producer.abort_transaction(30)
 
 
 def visible(isolation):

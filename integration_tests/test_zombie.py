@@ -18,7 +18,6 @@ from killed_job import kill_session  # noqa: E402
 
 from kafka_direct.testing import wait_until  # noqa: E402
 
-
 PATIENCE = 600  # seconds; a busy machine takes minutes to start a driver
 
 

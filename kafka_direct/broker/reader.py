@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,6 +31,13 @@ if TYPE_CHECKING:
 
 # Records taken from librdkafka at once. Fewer cost more calls, more cost more memory; flat between 500 and 2000.
 CHUNK = 1000
+# A consumer that has had nothing for so long is replaced, and the next one after three times as long: what it waits for
+# may be a record that takes its time.
+WAKE_SECONDS = 10.0
+WAKE_GROWTH = 3
+# A partition that is not there is looked for so often before that is believed.
+ABSENCE_ATTEMPTS = 4
+ABSENCE_PAUSE_SECONDS = 0.5
 DEFAULT_POLL_SECONDS = 120.0  # spark.network.timeout, as Spark's own consumers have it
 
 log = logging.getLogger("kafka_direct")
@@ -55,15 +63,7 @@ _GONE = (
     KafkaError.UNKNOWN_TOPIC_OR_PART,
 )
 
-# What the client says of a partition that the brokers, asked, do not have.
-_NO_PARTITION = (
-    KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
-    KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-)
-
-# Idle consumers of this process, one per configuration. Clients do not survive a fork, so the process id is part of
-# the key.
+# Idle consumers of this process, one per configuration.
 _idle: dict[tuple[int, ClientParams, Appetite], Consumer] = {}
 
 # What a record of a topic weighs, as the last range that was read here had them.
@@ -89,8 +89,8 @@ def read_range(
     if range_.count() == 0:
         return
     appetite = appetite_for(range_.count() * _record_bytes.get(range_.topic, UNSEEN_BYTES))
-    with _consumer(params, appetite) as consumer:
-        yield from _Reading(consumer, params, range_, skip_lost=skip_lost, names=names).chunks(poll_seconds)
+    with _lend(params, appetite) as lent:
+        yield from _Reading(lent, range_, skip_lost=skip_lost, names=names).chunks(poll_seconds)
 
 
 def check_reader(params: ClientParams) -> None:
@@ -101,11 +101,9 @@ def check_reader(params: ClientParams) -> None:
 class _Reading:
     """One range being read by one consumer; `position` is the next offset to see."""
 
-    def __init__(
-        self, consumer: Consumer, params: ClientParams, range_: OffsetRange, *, skip_lost: bool, names: SettingNames
-    ) -> None:
-        self.consumer = consumer
-        self.servers = servers_of(params)
+    def __init__(self, lent: _Lent, range_: OffsetRange, *, skip_lost: bool, names: SettingNames) -> None:
+        self.lent = lent
+        self.servers = servers_of(lent.params)
         self.range = range_
         self.position = range_.fromOffset
         self.skip_lost = skip_lost
@@ -114,24 +112,30 @@ class _Reading:
     def chunks(self, poll_seconds: float) -> Iterator[list[Message]]:
         until = self.range.untilOffset
         self._assign()
-        deadline = Deadline(poll_seconds)
+        deadline, wake, patience = Deadline(poll_seconds), Deadline(WAKE_SECONDS), WAKE_SECONDS
         while self.position < until:
             before = self.position
-            polled = _consume(self.consumer, min(CHUNK, until - before), min(1.0, deadline.left()))
+            polled = _consume(self.lent.consumer, min(CHUNK, until - before), min(1.0, deadline.left()))
             messages = self._sort_out(polled)
             if self.position >= until:
-                self.consumer.unassign()  # it would fetch on behind the range while the caller has the last records
+                # It would fetch on behind the range while the caller has the last records.
+                self.lent.consumer.unassign()
             if messages:
                 if before == self.range.fromOffset:
                     _record_bytes[self.range.topic] = _mean_bytes(messages)
                 yield messages
             if self.position > before:
-                deadline = Deadline(poll_seconds)  # anew after the yield: the time in between is the caller's
+                # Anew after the yield: the time in between is the caller's.
+                deadline, wake, patience = Deadline(poll_seconds), Deadline(WAKE_SECONDS), WAKE_SECONDS
             elif deadline.is_over():
                 self._stalled(poll_seconds)
+            elif wake.is_over():
+                self._wake()
+                patience *= WAKE_GROWTH
+                wake = Deadline(patience)
 
     def _assign(self) -> None:
-        self.consumer.assign([ClientPartition(self.range.topic, self.range.partition, self.position)])
+        self.lent.consumer.assign([ClientPartition(self.range.topic, self.range.partition, self.position)])
 
     def _sort_out(self, polled: list[Message]) -> list[Message]:
         """The records of the range among what was polled; moves the position after them."""
@@ -156,6 +160,22 @@ class _Reading:
             elif not (translated := translate(error, f"reading {self.range}", self.servers)).retriable:
                 raise translated
 
+    def _wake(self) -> None:
+        """Nothing came for a while: the partition is gone, or its broker is away, or else it is the consumer.
+
+        One has been seen to stand still for minutes beside a broker that answered everybody else (docs/decisions/0007).
+        """
+        try:
+            exists = self._exists()
+        except KafkaException:
+            return  # the broker is away, and may come back
+        if not exists:
+            self._lose()
+            return
+        log.warning("a consumer has fetched nothing of %s at offset %d; a new one goes on", self.range, self.position)
+        self.lent.renew()
+        self._assign()
+
     def _stalled(self, seconds: float) -> None:
         """Nothing came for too long: the log may be shorter than it was, else the broker is away."""
         try:
@@ -172,8 +192,11 @@ class _Reading:
         self._lose()
 
     def _lose(self) -> None:
-        """Records of the range are gone: raise that, or go on after them."""
+        """Records of the range seem gone: raise that, or go on after them; what is there after all is fetched again."""
         earliest, latest = self._watermarks()
+        if earliest is not None and latest is not None and earliest <= self.position < self.range.untilOffset <= latest:
+            self._assign()
+            return
         is_aged_out = earliest is not None and self.position < earliest
         resumed = min(earliest, self.range.untilOffset) if earliest is not None and is_aged_out else None
         cause = LossCause.AGED_OUT if is_aged_out else LossCause.DELETED if earliest is None else LossCause.TRUNCATED
@@ -194,15 +217,24 @@ class _Reading:
     def _watermarks(self) -> tuple[int | None, int | None]:
         """The first offset and the end of the partition as they are now; None if Kafka says that there is none."""
         try:
-            earliest, latest = self.consumer.get_watermark_offsets(
+            if not self._exists():
+                return None, None
+            earliest, latest = self.lent.consumer.get_watermark_offsets(
                 ClientPartition(self.range.topic, self.range.partition), timeout=5
             )
         except KafkaException as failure:
-            error = failure.args[0]
-            if error.code() in _NO_PARTITION:
-                return None, None
-            raise translate(error, f"looking for {self.range}", self.servers) from failure
+            raise translate(failure.args[0], f"looking for {self.range}", self.servers) from failure
         return earliest, latest
+
+    def _exists(self) -> bool:
+        """Whether the brokers have the partition. What the client remembers of it does not count."""
+        for attempt in range(ABSENCE_ATTEMPTS):
+            if attempt > 0:
+                time.sleep(ABSENCE_PAUSE_SECONDS)  # a broker that has just started does not know all topics yet
+            topic = self.lent.consumer.list_topics(self.range.topic, timeout=5).topics[self.range.topic]
+            if self.range.partition in topic.partitions:
+                return True
+        return False
 
 
 def _offset(message: Message) -> int:
@@ -229,26 +261,40 @@ def _consume(consumer: Consumer, count: int, seconds: float) -> list[Message]:
             gc.enable()
 
 
+class _Lent:
+    """A consumer on loan to one reading, which may change it for a new one."""
+
+    def __init__(self, params: ClientParams, appetite: Appetite) -> None:
+        self.params = params
+        self._appetite = appetite
+        # Clients do not survive a fork, so the process id is part of the key.
+        self._key = (os.getpid(), params, appetite)
+        self.consumer = _idle.pop(self._key) if self._key in _idle else self._build()
+
+    def renew(self) -> None:
+        self.consumer.close()
+        self.consumer = self._build()
+
+    def give_back(self) -> None:
+        self.consumer.unassign()
+        if _idle.setdefault(self._key, self.consumer) is not self.consumer:
+            self.consumer.close()
+
+    def _build(self) -> Consumer:
+        return build_client(Consumer, self.params.for_executor(self._appetite.settings()))
+
+
 @contextmanager
-def _consumer(params: ClientParams, appetite: Appetite) -> Iterator[Consumer]:
+def _lend(params: ClientParams, appetite: Appetite) -> Iterator[_Lent]:
     """An idle consumer of this process, or a new one; two ranges read in turns get one each."""
-    key = (os.getpid(), params, appetite)
-    consumer = _idle.pop(key, None)
-    if consumer is None:
-        consumer = build_client(Consumer, params.for_executor(appetite.settings()))
+    lent = _Lent(params, appetite)
     try:
-        yield consumer
+        yield lent
     except KafkaException:
-        consumer.close()  # whatever is wrong with it stays behind
+        lent.consumer.close()  # whatever is wrong with it stays behind
         raise
     except BaseException:
-        _give_back(key, consumer)
+        lent.give_back()
         raise
     else:
-        _give_back(key, consumer)
-
-
-def _give_back(key: tuple[int, ClientParams, Appetite], consumer: Consumer) -> None:
-    consumer.unassign()
-    if _idle.setdefault(key, consumer) is not consumer:
-        consumer.close()
+        lent.give_back()
