@@ -130,7 +130,8 @@ def build():
     if JOB.alone:
         for name, (sink, output) in sinks().items():
             if name != "files":
-                stream = kafka_direct.createDirectStream(ssc, [JOB.source], params, fromOffsets=sink.positions())
+                positions = sink.positions([JOB.source]) if name == "kafka" else sink.positions()
+                stream = kafka_direct.createDirectStream(ssc, [JOB.source], params, fromOffsets=positions)
                 stream.foreachRDD(guarded(output, name))
     else:
         ssc.checkpoint(JOB.checkpoint)

@@ -63,7 +63,7 @@ def test_records_and_offsets_arrive_together(output, kafka_topic):
     assert target.write("w", [r(source, 0, 2)], [("k", "a"), (None, b"b")], batch_id=7)
     assert not target.write("w", [r(source, 0, 2)], unwanted())
     assert sorted(output.values()) == ["a", "b"]
-    assert target.positions() == {TopicPartition(source, 0): 2}
+    assert target.positions([TopicPartition(source, 0)]) == {TopicPartition(source, 0): 2}
     with pytest.raises(OutOfOrder):
         target.write("w", [r(source, 4, 5)], unwanted())
 
@@ -80,7 +80,7 @@ def test_what_fails_half_way_is_not_there(output, kafka_topic):
     with pytest.raises(RuntimeError, match="no more"):
         target.write("w", [r(source, 0, 2)], failing())
     assert output.values() == []
-    assert target.positions() == {}
+    assert target.positions([TopicPartition(source, 0)]) == {}
     assert target.write("w", [r(source, 0, 2)], [("k", "whole")])
     assert output.values() == ["whole"]
 
@@ -161,7 +161,7 @@ def test_a_long_transaction_is_given_up_in_time(output, kafka_topic):
     ):
         target.write("w", [r(source, 0, 9)], endless())
     assert output.values() == []
-    assert target.positions() == {}
+    assert target.positions([TopicPartition(source, 0)]) == {}
 
 
 @pytest.mark.parametrize("wrong", ["text", ("one", "two", "three"), (1, "number"), KafkaRecord(value={"a": 1})])
@@ -206,7 +206,7 @@ def test_the_output_alone_is_enough(output, run_stream, kafka_topic, kafka_produ
             topic,
             lambda rdd, sink=sink: sink.save_partitions(rdd.map(fail_once)),
             lambda wanted=200 * (round_ + 1): len(output.values()) >= wanted,
-            from_offsets=sink.positions(),
+            from_offsets=sink.positions([topic]),
         )
         assert failures == []
         assert Counter(output.values()) == Counter(produced)

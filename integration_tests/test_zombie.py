@@ -65,6 +65,7 @@ def test_a_thawed_driver_changes_nothing_and_says_why(alone, kafka, kafka_topic,
         kafka_produce(job.source, produced[-50:], keys=produced[-50:])
 
     def is_delivered():
+        assert drivers[-1].process.poll() is None, drivers[-1].log.read_text()
         found = results(job)
         return all(len(found[name]) >= len(produced) for name in sinks)
 

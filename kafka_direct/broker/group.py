@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
-from confluent_kafka.admin import AdminClient
 
 from kafka_direct.offsets import TopicPartition
 
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 ANSWER_SECONDS = 30.0
-PAUSE_SECONDS = 0.2
 
 
 class ConsumerGroup:
@@ -51,24 +48,6 @@ class ConsumerGroup:
     def metadata(self) -> Any:
         """What a transaction needs to know of the group; it has no members."""
         return self._ask(lambda consumer: consumer.consumer_group_metadata(), "looking for the group")
-
-    def everything(self) -> dict[TopicPartition, int]:
-        """The committed offset of every partition that the group has one of."""
-        admin = build_client(AdminClient, self._params.for_admin())
-        asked = [ConsumerGroupTopicPartitions(str(self._params.group_id))]
-        deadline = Deadline(ANSWER_SECONDS)
-        while True:
-            try:
-                (future,) = admin.list_consumer_group_offsets(asked, request_timeout=max(deadline.left(), 0.1)).values()
-                answers = future.result().topic_partitions
-            except KafkaException as failure:
-                error = failure.args[0]
-                if not is_passing(error) or deadline.is_over():
-                    doing = f"listing the offsets of group {self._params.group_id}"
-                    raise translate(error, doing, self._servers) from failure
-                time.sleep(PAUSE_SECONDS)
-            else:
-                return {TopicPartition(p.topic, p.partition): p.offset for p in answers if p.offset >= 0}
 
     def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """The committed offset of each partition that has one."""

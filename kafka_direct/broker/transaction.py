@@ -58,7 +58,7 @@ class TransactionalOutput:
             return Advance((Step(marker, epoch, Progress(0, epoch + 1)),), is_new=True)
 
         # Of two that claim at a time, the later producer goes on.
-        with drivers.transaction(f"{self.name}-driver", count, {"owner": owner[:500]}) as (_, counted):
+        with drivers.transaction(self.driver_writer, count, {"owner": owner[:500]}) as (_, counted):
             return replace(self, epoch=counted.steps[0].after.next)
 
     def require_owner(self) -> None:
@@ -67,9 +67,13 @@ class TransactionalOutput:
         if epoch > self.epoch:  # less: the brokers have forgotten it, after a week or as they are set
             raise self._fenced(owner)
 
-    def positions(self) -> dict[TopicPartition, int]:
-        """The next offset of each source partition."""
-        return self._group().everything()
+    def positions(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """The next offset of each source partition that the output has begun.
+
+        Asked of a consumer, by partition: an AdminClient that asks for all of a group's dies of a segmentation fault
+        when the coordinator moves (librdkafka #5040).
+        """
+        return {partition: offset for partition, (offset, _) in self._group().progress(partitions).items()}
 
     def find_unknown(self, ranges: Collection[OffsetRange]) -> list[OffsetRange]:
         """The ranges in whose partitions the output has not begun."""
@@ -84,6 +88,11 @@ class TransactionalOutput:
 
         with self.transaction(self.writer_of(range_), begin, {"epoch": self.epoch}):
             pass
+
+    @property
+    def driver_writer(self) -> str:
+        """The transactional.id for all that the driver writes itself: whoever claims the output fences it."""
+        return f"{self.name}-driver"
 
     def writer_of(self, range_: OffsetRange) -> str:
         """The transactional.id for all that comes from one source partition."""
@@ -129,14 +138,15 @@ class TransactionalOutput:
         Committed at the block's end, aborted on its error.
         """
         key = (os.getpid(), self.params, writer)
-        producer = _idle.pop(key, None)
+        producer = _idle.pop(key, None) or TransactionalProducer(self.params, writer)
+        advance = judge()
         try:
-            advance = None if producer is None else self._begin(producer, judge(), note)
+            self._begin(producer, advance, note)
         except Fenced:
-            advance = None  # since it was kept, another worker has had this partition
-        if producer is None or advance is None:
+            # Since it was kept, another worker has had this partition. What that has done is judged anew.
             producer = TransactionalProducer(self.params, writer)
-            advance = self._begin(producer, judge(), note)
+            advance = judge()
+            self._begin(producer, advance, note)
         try:
             yield producer, advance
             if advance.steps:
@@ -149,7 +159,7 @@ class TransactionalOutput:
         while len(_idle) > KEPT_PRODUCERS:
             del _idle[next(iter(_idle))]
 
-    def _begin(self, producer: TransactionalProducer, advance: Advance, note: dict[str, Any]) -> Advance:
+    def _begin(self, producer: TransactionalProducer, advance: Advance, note: dict[str, Any]) -> None:
         offsets = [
             ClientPartition(
                 step.topic_partition.topic,
@@ -161,7 +171,6 @@ class TransactionalOutput:
         ]
         if offsets:
             producer.begin(offsets, self._group())
-        return advance
 
     def _progress(self, ranges: Collection[OffsetRange]) -> dict[TopicPartition, Progress]:
         progress = {}

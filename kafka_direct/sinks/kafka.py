@@ -42,9 +42,13 @@ class KafkaSink:
         self._target = TransactionalOutput(params=params, name=name, topic=topic)
         self._output = Output(name)
 
-    def positions(self) -> dict[TopicPartition, int]:
-        """Where the output stands: give it to createDirectStream as `fromOffsets`, and no checkpoint is needed."""
-        return self._target.positions()
+    def positions(self, topics: Any) -> dict[TopicPartition, int]:
+        """Where the output stands in the topics of the stream, which are given as to createDirectStream.
+
+        Give it to that as `fromOffsets`, and no checkpoint is needed.
+        """
+        partitions, _ = Cluster(self._target.params).require(Subscription.parse(topics))
+        return self._target.positions(partitions)
 
     def save_partitions(self, rdd: RDD[Any]) -> int:
         """Write each partition in the workers, in one transaction with the offsets of its range.
@@ -92,7 +96,7 @@ class KafkaSink:
         if target.is_saved(ranges, losses):
             return False
         is_written = target.write(
-            f"{target.name}-all", ranges, rdd.collect(), losses=losses, batch_id=batch_id_of(batch)
+            target.driver_writer, ranges, rdd.collect(), losses=losses, batch_id=batch_id_of(batch)
         )
         self._output.note_saved(batch)
         return is_written
@@ -114,9 +118,7 @@ class KafkaSink:
         query = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
         batches = replace(target, group=f"{target.name}-batches" + (f"-{query}" if query else ""))
         batch = OffsetRange(target.topic, 0, batch_id, batch_id + 1)  # counted like offsets
-        return batches.write(
-            f"{target.name}-batches", [batch], map(_record, frame.toLocalIterator()), batch_id=batch_id
-        )
+        return batches.write(target.driver_writer, [batch], map(_record, frame.toLocalIterator()), batch_id=batch_id)
 
     def _ready(self, batch: Any) -> TransactionalOutput:
         """The output, once it is certain that this driver may write this batch."""
