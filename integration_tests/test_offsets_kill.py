@@ -52,7 +52,7 @@ def test_a_killed_batch_is_superseded(kafka, kafka_topic, kafka_produce, tmp_pat
     topic = kafka_topic(partitions=2)
     for partition in range(2):
         kafka_produce(topic, [f"{partition}-{n}" for n in range(RECORDS)], partition=partition, keys=["k"] * RECORDS)
-    chain = Chain(tmp_path, kafka, [topic], pace=15)
+    chain = Chain(tmp_path, kafka, [topic], pace=10)
     assert chain.run(moment="in a task", nth=150) != 0
     log = OffsetLog(f"{tmp_path}/checkpoint", NAME)
     before = log.load()

@@ -121,8 +121,8 @@ def test_own_source(query, kd):
     check(query, kd, ["--shift-by", "-9"], 1)
 
 
-def test_other_sources_stay(session, query, kd):
-    """Of a query with several sources one is moved; what is no Kafka source is not touched."""
+def test_other_sources_stay(session, query, kd, kafka_produce):
+    """Of a query with several sources one is moved; the others lose nothing, also of a batch that has failed."""
     rate = session.readStream.format("rate").load().selectExpr("-1 AS partition", "value AS offset")
     frames = []
     for _ in range(2):
@@ -131,19 +131,22 @@ def test_other_sources_stay(session, query, kd):
         frames.append(stream.option("startingOffsets", "earliest").load().selectExpr("partition", "offset"))
     union = frames[0].union(rate).union(frames[1].selectExpr("partition + 10", "offset"))
 
-    def run():
+    def run(take=query._take):
         query.batches.clear()
-        writer = union.writeStream.foreachBatch(query._take).option("checkpointLocation", str(query.checkpoint))
+        writer = union.writeStream.foreachBatch(take).option("checkpointLocation", str(query.checkpoint))
         writer.trigger(availableNow=True).start().awaitTermination()
         return [row for _, rows in query.batches for row in rows if row[0] >= 0]
 
     assert len(run()) == 40
+    kafka_produce(query.topic, ["news"], partition=0)
+    with pytest.raises(Exception, match="division by zero"):
+        run(lambda frame, batch_id: 1 / 0)
     scope = ["--checkpoint", str(query.checkpoint), "--all-topics", "--to-offset", "8", "--force", "--execute"]
     chosen = kd("reset", *scope, code=2)
     assert "has 0, 2; choose one with --stream" in chosen.stderr
     kd("reset", *scope, "--stream", "2")
 
-    assert run() == [(10, 8), (10, 9), (11, 8), (11, 9)]
+    assert run() == [(0, 10), (10, 8), (10, 9), (10, 10), (11, 8), (11, 9)]
 
 
 def test_a_planned_batch_is_superseded(query, kd):

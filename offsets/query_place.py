@@ -112,10 +112,9 @@ class QueryPlace:
         self.title = f"source {source} of the query in {log.path}"
 
     def standing(self) -> Standing:
-        planned_ids, committed_ids = self._log.planned_ids(), self._log.committed_ids()
-        last_id = planned_ids[-1]
+        last_id = self._log.planned_ids()[-1]
         last = self._log.entry(last_id)
-        committed_id = max((id_ for id_ in committed_ids if id_ <= last_id), default=None)
+        committed_id = self._committed_id(last_id)
         if committed_id is not None:
             committed = self._offsets(self._log.entry(committed_id))
         else:
@@ -156,11 +155,20 @@ class QueryPlace:
         ]
 
     def move(self, offsets: Mapping[TopicPartition, int], topic_ids: Mapping[str, str], now_ms: int) -> str:  # noqa: ARG002
-        planned_ids, committed_ids = self._log.planned_ids(), self._log.committed_ids()
-        entry = self._log.entry(planned_ids[-1]).reset(self.name, offsets, now_ms=now_ms)
-        batch_id = planned_ids[-1] + 1
-        self._log.append(batch_id, entry, committed_ids[-1] if committed_ids else None)
-        return f"batch {batch_id} of {self.title}"
+        last_id = self._log.planned_ids()[-1]
+        committed_id = self._committed_id(last_id)
+        # The other sources stay where finished work ends: what was planned of them is superseded as well.
+        before = self._log.entry(last_id if committed_id is None else committed_id)
+        if committed_id is None and len(before.sources) > 1:
+            raise Refused(
+                f"{self.title} cannot be moved before the first batch has finished: it is not known where the query's "
+                "other sources begin; let it run once, or begin a new checkpoint."
+            )
+        self._log.append(last_id + 1, before.reset(self.name, offsets, now_ms=now_ms), committed_id)
+        return f"batch {last_id + 1} of {self.title}"
+
+    def _committed_id(self, last_id: int) -> int | None:
+        return max((id_ for id_ in self._log.committed_ids() if id_ <= last_id), default=None)
 
     def _offsets(self, entry: QueryEntry) -> dict[TopicPartition, int]:
         return entry.offsets().get(self.name, {})

@@ -90,6 +90,22 @@ def plan_reset(
     return tuple(_move(p, offset, standing, available, clamp) for p, offset in sorted(wanted.items()))
 
 
+def topic_ids_after(moves: tuple[Move, ...], standing: Standing, available: Available) -> dict[str, str]:
+    """The ids of the topics that the positions after the reset are of.
+
+    A topic of which only a part is moved keeps the id that it had: if it was recreated, the rest is still lost.
+    """
+    moved = {move.topic_partition for move in moves}
+    stays = {partition.topic for partition in standing.committed.keys() - moved}
+    return {**available.topic_ids, **{t: id_ for t, id_ in standing.topic_ids.items() if t in stays}}
+
+
+def changes_nothing(moves: tuple[Move, ...], standing: Standing, topic_ids: Mapping[str, str]) -> bool:
+    """Whether the stream stands there already, in the same topics, with nothing planned that the reset would end."""
+    is_there = all(move.prior == move.new for move in moves) and not standing.planned
+    return is_there and all(topic_ids.get(topic, id_) == id_ for topic, id_ in standing.topic_ids.items())
+
+
 def refuse_out_of_range(moves: tuple[Move, ...]) -> None:
     """Refuse a reset that the stream could not honour.
 

@@ -17,7 +17,15 @@ from kafka_direct.offsets import Available, TopicPartition, parse_position
 from kafka_direct.offsets.iso_time import parse_datetime, parse_duration
 from kafka_direct.offsets.listing import decode_listing, encode_csv, encode_json
 from kafka_direct.offsets.position import At, Earliest, Group, Latest, Positions
-from kafka_direct.offsets.reset import Current, Shift, plan_reset, positions_of, refuse_out_of_range
+from kafka_direct.offsets.reset import (
+    Current,
+    Shift,
+    changes_nothing,
+    plan_reset,
+    positions_of,
+    refuse_out_of_range,
+    topic_ids_after,
+)
 from kafka_direct.offsets.standing import measure
 
 from .offsets_table import render_reset, render_show, reset_facts, show_facts
@@ -329,7 +337,9 @@ def _move(
     for caution in place.caution(standing):
         tell(f"note: {caution}")
     if given["execute"]:
-        _execute(target, place, standing, moves, None if given["force"] else obstacle, given["backup"])
+        if obstacle is not None and not given["force"]:
+            raise Refused(obstacle)
+        _execute(target, place, standing, moves, available, given["backup"])
     else:
         _tell_dry_run(moves, obstacle)
     if given["output"] == "json":
@@ -380,18 +390,16 @@ def _execute(  # noqa: PLR0913, PLR0917
     place: Place,
     standing: Standing,
     moves: tuple[Move, ...],
-    obstacle: str | None,
+    available: Available,
     backup: str | None,
 ) -> None:
     refuse_out_of_range(moves)
-    if obstacle is not None:
-        raise Refused(obstacle)
-    if all(move.prior == move.new for move in moves) and not standing.planned:
+    topic_ids = topic_ids_after(moves, standing, available)
+    if changes_nothing(moves, standing, topic_ids):
         tell("Nothing was changed: it stands there already.")
         return
     kept = _keep(standing, backup or f"offsets-{place.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.csv")
     new = {**standing.committed, **{move.topic_partition: move.new for move in moves}}
-    topic_ids = _available(target, new.keys()).topic_ids
     written = place.move(new, topic_ids, _now_ms())
     if place.standing().committed != new:
         raise KafkaDirectError(f"{written} was written, but reads back otherwise; something else writes there.")

@@ -167,11 +167,11 @@ def test_a_query(query, files, tmp_path):
 
 
 def test_a_query_is_moved(query, tmp_path):
-    """One more batch of Spark's, with the newest commit's watermark; the other source keeps its plan."""
+    """One more batch of Spark's, with the newest commit's watermark; the other source stays where its work ended."""
     assert query.move({T0: 5}, {}, 9000) == f"batch 2 of source 0 of the query in {tmp_path}"
 
     lines = (tmp_path / "offsets" / "2").read_text().split("\n")
-    assert lines[2:] == ['{"t":{"0":5}}', '{"logOffset":1}']
+    assert lines[2:] == ['{"t":{"0":5}}', '{"logOffset":0}']
     assert (tmp_path / "commits" / "2").read_text() == 'v1\n{"nextBatchWatermarkMs":9}'
     standing = query.standing()
     assert (standing.committed, standing.last_batch, standing.last_state) == ({T0: 5}, 2, BatchState.RESET)
@@ -213,6 +213,16 @@ def test_a_query_whose_first_batch_is_planned(files, tmp_path):
     query.move({T0: 5}, {}, 9000)
     assert (tmp_path / "commits" / "1").read_text() == 'v1\n{"nextBatchWatermarkMs":0}'
     assert query.standing().committed == {T0: 5}
+
+
+def test_a_first_batch_of_several_sources_is_let_finish(files, tmp_path):
+    """Nobody knows where the other source began; its records would be skipped, or read twice."""
+    files.plan(0, '{"t":{"0":20}}', '{"u":{"0":7}}')
+    query, _ = find_places(str(tmp_path))
+
+    with pytest.raises(Refused, match="before the first batch has finished: it is not known where the query's other"):
+        query.move({T0: 5}, {}, 9000)
+    assert [path.name for path in (tmp_path / "offsets").iterdir()] == ["0"]
 
 
 def test_a_batch_that_the_query_plans_meanwhile(query, files, tmp_path):

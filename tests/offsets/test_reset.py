@@ -5,8 +5,16 @@ import pytest
 from kafka_direct.errors import Refused
 from kafka_direct.offsets import Available, TopicPartition
 from kafka_direct.offsets.position import At, Latest
-from kafka_direct.offsets.reset import Current, Shift, plan_reset, positions_of, refuse_out_of_range
-from kafka_direct.offsets.standing import Standing
+from kafka_direct.offsets.reset import (
+    Current,
+    Shift,
+    changes_nothing,
+    plan_reset,
+    positions_of,
+    refuse_out_of_range,
+    topic_ids_after,
+)
+from kafka_direct.offsets.standing import Planned, Standing
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 THERE = Available(earliest={T0: 10, T1: 0}, latest={T0: 100, T1: 50}, topic_ids={})
@@ -98,3 +106,26 @@ def test_what_follows_from_the_standing_is_not_asked():
     assert positions_of({T0: Shift(-60), T1: At(3)}, stands) == ({T0: -10}, {T1: At(3)})
     with pytest.raises(Refused, match=r"^t-1 has no committed offset to shift"):
         positions_of({T1: Shift(1)}, stands)
+
+
+@pytest.mark.parametrize(("wanted", "expected"), [({T0: 60, T1: 5}, "new"), ({T0: 60}, "old")])
+def test_a_recreated_topic_is_moved_whole_or_stays_lost(wanted, expected):
+    """With a part of it elsewhere, the rest would be read in a topic that it never stood in."""
+    stands = Standing(committed={T0: 50, T1: 5}, reached={}, topic_ids={"t": "old", "u": "u"})
+    there = Available(earliest=THERE.earliest, latest=THERE.latest, topic_ids={"t": "new"})
+    moves = plan_reset(wanted, stands, there, clamp=False)
+
+    assert topic_ids_after(moves, stands, there) == {"t": expected}
+
+
+def test_where_it_stands_already():
+    """Nothing is written for nothing; a planned batch to be given up or another topic of that name is something."""
+    stands = Standing(committed={T0: 50}, reached={}, topic_ids={"t": "x"})
+    planned = Standing(committed={T0: 50}, reached={}, planned=(Planned(id=0, start={}, end={}),))
+    same, other = (plan_reset({T0: offset}, stands, THERE, clamp=False) for offset in (50, 60))
+
+    assert changes_nothing(same, stands, {"t": "x"})
+    assert changes_nothing(same, stands, {})
+    assert not changes_nothing(other, stands, {"t": "x"})
+    assert not changes_nothing(same, stands, {"t": "y"})
+    assert not changes_nothing(same, planned, {})
