@@ -39,7 +39,7 @@ def check_json_type(kind: pa.DataType, place: str = "value") -> None:
 
 
 def decode_json(values: pa.Array, kind: pa.StructType) -> pa.Array:
-    """The values as structs of `kind`, as many, in order; a null value is a null struct.
+    """The values as structs of `kind`, as many, in order; a value that is null or blank is a null struct.
 
     >>> values = pa.array([b'{"id": 1, "new": 0}', b"oops", None], pa.binary())
     >>> decode_json(values, pa.struct([("id", pa.int64()), ("_corrupt_record", pa.string())])).to_pylist()
@@ -99,8 +99,8 @@ def _one_array(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
 
 
 def _parse_one(text: bytes | None, kind: pa.StructType) -> dict[str, Any] | None:
-    if text is None:
-        return None
+    if text is None or not text.strip():
+        return None  # nothing is no malformed value, as in Spark
     faults: list[str] = []
     try:
         value = json.loads(text)
