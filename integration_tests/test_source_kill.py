@@ -92,8 +92,8 @@ def test_killed_at_any_moment(kafka, tmp_path, start):
     done = threading.Event()
 
     def write():
-        while not done.wait(0.2):
-            produce(servers, topic, ["x"] * 5)
+        while not done.wait(0.5):
+            produce(servers, topic, ["x"] * 10)
 
     writer = threading.Thread(target=write)
     choose = random.Random(SEED)
