@@ -10,10 +10,9 @@ from benchmarks import session
 
 session.prepare()
 
-from benchmarks import peers, report, streams, topics  # noqa: E402
+from benchmarks import overfetch, peers, report, streams, topics  # noqa: E402
 from benchmarks.contest import Contest  # noqa: E402
 from benchmarks.limit import Limit  # noqa: E402
-from benchmarks.overfetch import bytes_received  # noqa: E402
 from benchmarks.reading import reading  # noqa: E402
 from benchmarks.spark_jobs import Jobs  # noqa: E402
 from kafka_direct import testing  # noqa: E402
@@ -80,17 +79,18 @@ class Bench:
         yield from ()
 
     def fetched(self):
-        """Bytes over the wire for a backlog cut into 100 batches, and into one."""
+        """A backlog cut into 100 batches: bytes over the wire, and time."""
         backlog = topics.fill(self.kafka, topics.order, records=self.options.records, partitions=2)
-        whole, cut = bytes_received(backlog, 1), bytes_received(backlog, 100)
+        whole, cut = overfetch.bytes_received(backlog, 1), overfetch.bytes_received(backlog, 100)
+        by_default = overfetch.bytes_received(backlog, 100, **overfetch.LIBRDKAFKAS_OWN)
         self.facts["fetched"] = {
-            "bytes_of_values": backlog.value_bytes,
             "range_bytes": backlog.value_bytes // 200,
             "received_in_1_batch": whole,
             "received_in_100_batches": cut,
             "ratio": round(cut / whole, 3),
+            "ratio_by_default": round(by_default / whole, 3),
         }
-        yield from ()
+        yield overfetch.cut(backlog, 100)
 
     def peers(self):
         """Other Python clients, on one core each."""

@@ -1,34 +1,69 @@
-"""Bytes fetched for each byte used, when a backlog is cut by rate limits into many small ranges."""
+"""Bytes fetched for each byte used, and the time it takes, when rate limits cut a backlog into many small ranges."""
 
 from __future__ import annotations
 
 import json
+from uuid import uuid4
 
+from benchmarks.contest import Contest
 from kafka_direct import OffsetRange
 from kafka_direct.broker import read_range, reader
 from kafka_direct.options import ClientParams
 
-_received = {}
+# What a consumer that is given nothing else does.
+LIBRDKAFKAS_OWN = {
+    "fetch.message.max.bytes": 1 << 20,
+    "fetch.queue.backoff.ms": 1000,
+    "queued.min.messages": 100_000,
+    "queued.max.messages.kbytes": 64 << 10,
+}
 
 
-def _remember(text):
-    stats = json.loads(text)
-    _received[stats["name"]] = stats["rx_bytes"]
+class Received:
+    """Counts what the consumers of its own client id have had from the brokers, by their statistics."""
+
+    def __init__(self, bootstrap, **given):
+        self._by_client = {}
+        # An id of its own: consumers of earlier readings are kept, and their counts go on.
+        keys = {"bootstrap.servers": bootstrap, "client.id": uuid4().hex, "statistics.interval.ms": 20}
+        self.params = ClientParams.parse(keys | {"stats_cb": self._take} | given)
+
+    def _take(self, text):
+        stats = json.loads(text)
+        self._by_client[stats["name"]] = stats["rx_bytes"]
+
+    def bytes(self):
+        for (_, params, _), consumer in reader._idle.items():
+            if params == self.params:
+                for _ in range(4):
+                    consumer.poll(0.05)  # the last word of its statistics
+        return sum(self._by_client.values())
 
 
-def bytes_received(backlog, batches):
+def bytes_received(backlog, batches, **given):
     """What comes over the wire while one process reads the backlog in `batches` batches, a range per partition each."""
-    _received.clear()
-    params = ClientParams.parse(
-        {"bootstrap.servers": backlog.bootstrap, "statistics.interval.ms": 20, "stats_cb": _remember}
-    )
-    records = 0
-    for batch in range(batches):
-        for partition, end in enumerate(backlog.ends()):
-            range_ = OffsetRange(backlog.topic, partition, end * batch // batches, end * (batch + 1) // batches)
-            records += sum(map(len, read_range(params, range_)))
+    received = Received(backlog.bootstrap, **given)
+    records = count(backlog, batches, received.params)
     assert records == backlog.records, f"{records} of {backlog.records} records were read"
-    for consumer in reader._idle.values():
-        for _ in range(4):
-            consumer.poll(0.05)  # the last word of its statistics
-    return sum(_received.values())
+    return received.bytes()
+
+
+def cut(backlog, batches):
+    """The same, timed."""
+
+    def by(**given):
+        params = ClientParams.parse({"bootstrap.servers": backlog.bootstrap} | given)
+        return lambda: count(backlog, batches, params)
+
+    contestants = {"librdkafka's own fetch sizes": by(**LIBRDKAFKAS_OWN), "sized by the range": by()}
+    title = f"{batches} batches of {backlog.value_bytes // batches // backlog.partitions >> 10} KB a partition"
+    return Contest(title, contestants, backlog.records, backlog.records, "librdkafka's own fetch sizes")
+
+
+def count(backlog, batches, params):
+    ranges = (
+        OffsetRange(backlog.topic, partition, end * batch // batches, end * (batch + 1) // batches)
+        for batch in range(batches)
+        for partition, end in enumerate(backlog.ends())
+    )
+    return sum(len(messages) for range_ in ranges for messages in read_range(params, range_))

@@ -1,20 +1,23 @@
-"""How much a worker's consumer fetches at once, and ahead: little for a small range.
+"""How much a worker's consumer fetches at once, and how far ahead: in small bites where its range cuts a backlog.
 
-librdkafka knows no end: it fetches on while records are being taken, by default 100,000 records or 64 MB ahead, and
-what lies after the end of a range has then been sent in vain. Its settings cannot be changed once a consumer is there,
-so a worker has a consumer per step.
+librdkafka knows no end of a range. By its defaults it fetches up to 100,000 records or 64 MB ahead, and what lies
+behind the end has been sent in vain: eight times what is read, where a rate limit cuts a backlog into ranges of 300 KB.
+Its settings cannot be changed once a consumer is there, so a worker keeps a consumer for each appetite it has had.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-# What a record is taken to weigh before one of its topic has been seen.
-UNSEEN_BYTES = 1000
+LEAST_BITE = 16 << 10  # a producer's batch, by Java's default: a broker gives no less
+# Half a bite is fetched in vain on average, 5 to 10 % of the range; smaller ones would cost more round trips.
+BITES = 5
+# From here on what is fetched ahead does not count beside the range.
+LARGE_BYTES = 128 << 20
 
 
 class Appetite(NamedTuple):
-    """Bytes of one fetch, and how far ahead of the reader the fetches may run: 0 is one at a time."""
+    """Bytes of one fetch, and of what may be fetched before it is asked for: 0 is one fetch at a time."""
 
     fetch_bytes: int
     ahead_bytes: int
@@ -28,19 +31,34 @@ class Appetite(NamedTuple):
         return fetch | {"queued.max.messages.kbytes": self.ahead_bytes >> 10}
 
 
-# The smallest range (bytes) for each: what is fetched in vain is half a fetch and what runs ahead, below a sixteenth.
-_STEPS = (
-    (128 << 20, Appetite(1 << 20, 8 << 20)),
-    (8 << 20, Appetite(1 << 20, 0)),
-    (1 << 20, Appetite(128 << 10, 0)),
-)
-_LEAST = Appetite(16 << 10, 0)
+HEARTY = Appetite(1 << 20, 8 << 20)
 
 
-def appetite_for(range_bytes: float) -> Appetite:
-    """What suits a range of so many bytes.
+def appetite_for(range_bytes: float, bytes_behind: float) -> Appetite:
+    """What suits a range of so many bytes, with so many behind its end.
 
-    >>> appetite_for(150_000).fetch_bytes
-    16384
+    >>> appetite_for(300_000, 0) == HEARTY
+    True
+    >>> appetite_for(300_000, 10_000_000)
+    Appetite(fetch_bytes=32768, ahead_bytes=0)
     """
-    return next((appetite for least, appetite in _STEPS if range_bytes >= least), _LEAST)
+    if range_bytes >= LARGE_BYTES or bytes_behind * 2 * BITES <= range_bytes:
+        return HEARTY
+    bite = 1 << (
+        int(range_bytes / BITES).bit_length() - 1
+    )  # steps of two: ranges that differ a little share a consumer
+    return Appetite(min(max(bite, LEAST_BITE), HEARTY.fetch_bytes), 0)
+
+
+class Taste(NamedTuple):
+    """What a worker knows of a topic from the last range that it read of it."""
+
+    record_bytes: float
+    records_behind: int
+
+    def appetite(self, records: int) -> Appetite:
+        """For a range of so many records."""
+        return appetite_for(records * self.record_bytes, self.records_behind * self.record_bytes)
+
+
+UNKNOWN = Taste(0.0, 0)
