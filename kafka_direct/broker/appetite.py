@@ -44,10 +44,9 @@ def appetite_for(range_bytes: float, bytes_behind: float) -> Appetite:
     """
     if range_bytes >= LARGE_BYTES or bytes_behind * 2 * BITES <= range_bytes:
         return HEARTY
-    bite = 1 << (
-        int(range_bytes / BITES).bit_length() - 1
-    )  # steps of two: ranges that differ a little share a consumer
-    return Appetite(min(max(bite, LEAST_BITE), HEARTY.fetch_bytes), 0)
+    bite = min(max(int(range_bytes / BITES), LEAST_BITE), HEARTY.fetch_bytes)
+    # A power of two: ranges that differ a little share a consumer.
+    return Appetite(1 << (bite.bit_length() - 1), 0)
 
 
 class Taste(NamedTuple):

@@ -359,3 +359,10 @@ def test_every_derived_configuration_is_resolved(monkeypatch, tmp_path):
         assert config["sasl.password"] == "first"
     path.write_text("second\n")
     assert params.for_admin()["sasl.password"] == "second"
+
+
+def test_callers_keys_win_over_preferred_ones():
+    """A fetch size in kafkaParams is that of every consumer."""
+    executor = parse(fetch_message_max_bytes=7).for_executor({"fetch.message.max.bytes": 8, "queued.min.messages": 1})
+
+    assert (executor["fetch.message.max.bytes"], executor["queued.min.messages"]) == (7, 1)

@@ -1,0 +1,76 @@
+"""What a worker's consumers fetch for the ranges that they are given."""
+
+from __future__ import annotations
+
+import json
+from uuid import uuid4
+
+import pytest
+
+from kafka_direct import OffsetRange
+from kafka_direct.broker import read_range, reader
+from kafka_direct.broker.appetite import HEARTY
+from kafka_direct.options import ClientParams
+
+RECORDS, SIZE = 40_000, 150
+
+
+@pytest.fixture(scope="module")
+def backlog(kafka):
+    """A topic of 6 MB, in batches of the size that Java's producer makes."""
+    from kafka_direct import testing
+
+    topic = testing.create_topic(kafka.bootstrap_servers)
+    values = (str(number).rjust(SIZE, "x") for number in range(RECORDS))
+    testing.produce(kafka.bootstrap_servers, topic, values, config={"batch.size": 16_384, "linger.ms": 5})
+    yield topic
+    testing.delete_topic(kafka.bootstrap_servers, topic)
+
+
+class Received:
+    """Bytes that the consumers of its parameters have had, by their statistics."""
+
+    def __init__(self, kafka, **given):
+        self._by_client = {}
+        keys = {"bootstrap.servers": kafka.bootstrap_servers, "client.id": uuid4().hex}
+        self.params = ClientParams.parse(keys | {"statistics.interval.ms": 20, "stats_cb": self._take} | given)
+
+    def _take(self, text):
+        stats = json.loads(text)
+        self._by_client[stats["name"]] = stats["rx_bytes"]
+
+    def bytes(self):
+        self._by_client.clear()
+        consumers = [consumer for (_, params, _), consumer in reader._idle.items() if params == self.params]
+        while len(self._by_client) < len(consumers):
+            for consumer in consumers:
+                consumer.poll(0.05)
+        return sum(self._by_client.values())
+
+
+def read(params, topic, start, until):
+    return [message.offset() for chunk in read_range(params, OffsetRange(topic, 0, start, until)) for message in chunk]
+
+
+def test_a_backlog_cut_into_ranges_is_fetched_once(kafka, backlog):
+    """Of what lies behind a range next to nothing is fetched; librdkafka's defaults fetch it many times over."""
+    received, step = Received(kafka), RECORDS // 20
+    read(received.params, backlog, 0, step)  # the worker learns what records of the topic weigh
+    before = received.bytes()
+
+    offsets = [o for start in range(step, RECORDS, step) for o in read(received.params, backlog, start, start + step)]
+
+    assert offsets == list(range(step, RECORDS))
+    assert received.bytes() - before < 1.3 * (RECORDS - step) * SIZE
+
+
+def test_nothing_is_fetched_while_the_last_records_are_processed(kafka, backlog):
+    """Once they are out the consumer has no partition any more that it would fetch on."""
+    params = ClientParams.parse({"bootstrap.servers": kafka.bootstrap_servers, "client.id": uuid4().hex})
+    with reader._consumer(params, HEARTY) as consumer:
+        range_ = OffsetRange(backlog, 0, 0, 1500)
+        chunks = reader._Reading(consumer, params, range_, skip_lost=False, names=reader.OF_DSTREAMS).chunks(30)
+        assigned = [(chunk[-1].offset(), len(consumer.assignment())) for chunk in chunks]
+
+    assert assigned[-1] == (1499, 0)
+    assert {number for _, number in assigned[:-1]} == {1}

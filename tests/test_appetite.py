@@ -1,0 +1,46 @@
+"""How much a worker's consumer fetches at once."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_direct.broker.appetite import BITES, HEARTY, LARGE_BYTES, LEAST_BITE, UNKNOWN, Taste, appetite_for
+
+
+@given(st.integers(BITES * LEAST_BITE, BITES * HEARTY.fetch_bytes))
+def test_a_bite_is_a_tenth_to_a_fifth_of_a_range_that_cuts_a_backlog(range_bytes):
+    """Half of it is fetched in vain, on average."""
+    appetite = appetite_for(range_bytes, bytes_behind=range_bytes)
+
+    assert appetite.ahead_bytes == 0
+    assert range_bytes / (2 * BITES) <= appetite.fetch_bytes <= range_bytes / BITES
+
+
+@pytest.mark.parametrize(("range_bytes", "bytes_behind"), [(0, 0), (1, 0), (10**6, 10**5), (LARGE_BYTES, 10**12)])
+def test_where_little_can_be_fetched_in_vain_nothing_is_held_back(range_bytes, bytes_behind):
+    """A range up to the end of the log, and one so large that what is ahead does not count."""
+    assert appetite_for(range_bytes, bytes_behind) == HEARTY
+
+
+@pytest.mark.parametrize("range_bytes", [0, 1, 500, LEAST_BITE, LARGE_BYTES - 1])
+def test_bites_have_bounds(range_bytes):
+    """None is smaller than a producer's batch, or larger than what librdkafka itself takes."""
+    assert LEAST_BITE <= appetite_for(range_bytes, 10**12).fetch_bytes <= HEARTY.fetch_bytes
+
+
+def test_a_topic_that_was_never_read_is_read_heartily():
+    """Nothing is known of its records."""
+    assert UNKNOWN.appetite(10**6) == HEARTY
+
+
+def test_records_are_weighed_as_the_last_ones_were():
+    """The same range is another one in bytes."""
+    assert Taste(100.0, 10**6).appetite(10_000) == appetite_for(10**6, 10**8)
+
+
+@pytest.mark.parametrize("ahead_bytes", [0, 8 << 20])
+def test_a_fetcher_never_pauses_for_a_second(ahead_bytes):
+    """It would, by default, once it is far enough ahead."""
+    assert HEARTY._replace(ahead_bytes=ahead_bytes).settings()["fetch.queue.backoff.ms"] == 1
