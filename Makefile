@@ -42,6 +42,8 @@ crash: ready  ## Kill driver, workers and brokers at random moments and compare 
 
 ##@ Measure
 bench: bench-planning bench-sinks bench-source  ## All benchmarks
+bench: java $(VENV)-jvm/.installed $(VENV)-peers/.installed  ## Us, Spark's own source, other clients, the limit: ratios in one run (BENCH_ARGS="--help")
+	@$(VENV)-jvm/bin/python -m benchmarks --peers-python $(VENV)-peers/bin/python $(BENCH_ARGS)
 
 bench-planning: ready  ## The driver's cost of a batch of 1,000 partitions
 	@$(BIN)/python benchmarks/planning.py
@@ -54,7 +56,7 @@ bench-source: java $(VENV)-jvm/.installed  ## The data source against the JVM's 
 
 ##@ Housekeeping
 clean:  ## Remove the virtual environment and caches of this folder
-	rm -rf $(VENV) $(VENV)-jvm .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage *.egg-info
+	rm -rf $(VENV) $(VENV)-jvm $(VENV)-peers .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage *.egg-info
 
 help:  ## This list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,4 +78,12 @@ $(VENV)/.installed: pyproject.toml
 	@echo "Setting up $(VENV) (once; a minute or two) ..."
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+# The other clients have requirements of their own. One that cannot be had here is left out of the report.
+$(VENV)-peers/.installed:
+	@sh scripts/require-python $(PYTHON)
+	@$(PYTHON) -m venv $(VENV)-peers
+	@for peer in confluent-kafka kafka-python quixstreams; do \
+		$(VENV)-peers/bin/python -m pip install --quiet --disable-pip-version-check $$peer || echo "no $$peer"; done
 	@touch $@

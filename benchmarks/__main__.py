@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from contextlib import ExitStack
 
 from benchmarks import session
 
@@ -16,6 +17,7 @@ from benchmarks.limit import Limit  # noqa: E402
 from benchmarks.reading import reading  # noqa: E402
 from benchmarks.spark_jobs import Jobs  # noqa: E402
 from kafka_direct import testing  # noqa: E402
+from kafka_direct.broker import reader  # noqa: E402
 
 NO_CONNECTOR = "Spark's own kafka source could not be fetched: its rows are left out"
 
@@ -27,6 +29,7 @@ class Bench:
         self.kafka, self.options = kafka, options
         self.notes, self.facts = [], {}
         self._spark = None
+        self._undo = ExitStack()
 
     def read(self):
         """In one process, without Spark."""
@@ -49,9 +52,9 @@ class Bench:
         """Batch jobs."""
         spark, has_jvm = self._session()
         limit = Limit(2)
+        self._undo.callback(limit.close)
         jobs = Jobs(spark, topics.fill(self.kafka, topics.order, records=self.options.records), has_jvm=has_jvm)
         yield jobs.count(limit)
-        limit.close()
         yield jobs.value_bytes()
         yield jobs.json()
         lines = topics.fill(self.kafka, topics.line, records=self.options.records // 2)
@@ -100,19 +103,22 @@ class Bench:
             return
         backlog = topics.fill(self.kafka, topics.order, records=self.options.records // 5)
         running = [peers.Peer(name, python) for name, python in found.items()]
+        for peer in running:
+            self._undo.callback(peer.close)
         for work, answer in (("count", backlog.records), ("json", topics.amounts(backlog.records))):
             contestants = {peer.name: lambda peer=peer, work=work: peer.ask(work, backlog) for peer in running}
             yield Contest(f"{work}, one core", contestants, answer, backlog.records, "kafka_direct")
-        for peer in running:
-            peer.close()
 
     def close(self):
-        if self._spark is not None:
-            self._spark[0].stop()
+        """End what a suite has started, and the consumers that this process has kept, before the broker goes."""
+        self._undo.close()
+        while reader._idle:
+            reader._idle.popitem()[1].close()
 
     def _session(self):
         if self._spark is None:
             self._spark = session.start()
+            self._undo.callback(self._spark[0].stop)
             if not self._spark[1]:
                 self.notes.append(NO_CONNECTOR)
         return self._spark
@@ -157,8 +163,10 @@ def main():
     options = parse()
     with testing.cluster() as kafka:
         bench = Bench(kafka.bootstrap_servers, options)
-        rows = run(bench, options.suites or SUITES)
-        bench.close()
+        try:
+            rows = run(bench, options.suites or SUITES)
+        finally:
+            bench.close()
     report.print_table(rows)
     for name, fact in bench.facts.items():
         print(f"{name}: {json.dumps(fact)}")

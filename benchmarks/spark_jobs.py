@@ -10,7 +10,7 @@ from benchmarks.contest import Contest
 from benchmarks.topics import amounts, word_total
 from kafka_direct import OffsetRange, createRDD
 
-ORDER = "id: LONG, kind: STRING, amount: LONG, note: STRING"
+ORDER = "id LONG, kind STRING, amount LONG, note STRING"
 OURS, JVM = "kafka_direct", "kafka (JVM)"
 
 
