@@ -41,7 +41,6 @@ crash: ready  ## Kill driver, workers and brokers at random moments and compare 
 	@$(BIN)/python integration_tests/crash.py --seconds $(SECONDS) --seed $(SEED)
 
 ##@ Measure
-bench: bench-planning bench-sinks bench-source  ## All benchmarks
 bench: java $(VENV)-jvm/.installed $(VENV)-peers/.installed  ## Us, Spark's own source, other clients, the limit: ratios in one run (BENCH_ARGS="--help")
 	@$(VENV)-jvm/bin/python -m benchmarks --peers-python $(VENV)-peers/bin/python $(BENCH_ARGS)
 

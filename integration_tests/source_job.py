@@ -28,8 +28,9 @@ def main(servers, topic, folder, start, *, is_last):
             beside.replace(path)
 
     reader = session.readStream.format("kafka_direct").option("kafka.bootstrap.servers", servers)
-    reader = reader.option("subscribe", topic).option("startingOffsets", start).option("maxOffsetsPerTrigger", 10_000 if is_last else 37)
-    reader = reader.option("kafka.group.id", topic).schema("partition INT, offset BIGINT")
+    reader = reader.option("subscribe", topic).option("startingOffsets", start).option("kafka.group.id", topic)
+    reader = reader.option("maxOffsetsPerTrigger", 10_000 if is_last else 37)
+    reader = reader.schema("partition INT, offset BIGINT")
     writer = reader.load().writeStream.foreachBatch(write).option("checkpointLocation", str(folder / "checkpoint"))
     query = (writer.trigger(availableNow=True) if is_last else writer).start()
     query.awaitTermination()

@@ -5,7 +5,7 @@ import time
 from confluent_kafka import TopicPartition as ClientPartition
 
 from kafka_direct import OffsetRange, testing
-from kafka_direct.broker.appetite import appetite_for
+from kafka_direct.broker.appetite import HEARTY
 from kafka_direct.broker.reader import OF_DSTREAMS, _Lent, _Reading
 from kafka_direct.options import ClientParams
 
@@ -14,7 +14,7 @@ def reading_of(kafka, topic, until):
     # So little is fetched ahead that a consumer which is stopped has the rest of the range still to get.
     little = {"queued.min.messages": 1, "fetch.max.bytes": 50_000, "message.max.bytes": 50_000}
     params = ClientParams.parse({"bootstrap.servers": kafka.bootstrap_servers, **little})
-    lent = _Lent(params, appetite_for(1))
+    lent = _Lent(params, HEARTY)
     return _Reading(lent, OffsetRange(topic, 0, 0, until), skip_lost=True, names=OF_DSTREAMS)
 
 

@@ -87,14 +87,9 @@ def read_range(
     """
     if range_.count() == 0:
         return
-<<<<<<< HEAD
-    appetite = appetite_for(range_.count() * _record_bytes.get(range_.topic, UNSEEN_BYTES))
+    appetite = _tastes.get(range_.topic, UNKNOWN).appetite(range_.count())
     with _lend(params, appetite) as lent:
         yield from _Reading(lent, range_, skip_lost=skip_lost, names=names).chunks(poll_seconds)
-=======
-    with _consumer(params, _tastes.get(range_.topic, UNKNOWN).appetite(range_.count())) as consumer:
-        yield from _Reading(consumer, params, range_, skip_lost=skip_lost, names=names).chunks(poll_seconds)
->>>>>>> b256f8b (broker: bites for ranges that cut a backlog only; benchmarks: timed against librdkafka's own fetch sizes)
 
 
 def check_reader(params: ClientParams) -> None:
@@ -122,12 +117,7 @@ class _Reading:
             polled = _consume(self.lent.consumer, min(CHUNK, until - before), min(1.0, deadline.left()))
             messages = self._sort_out(polled)
             if self.position >= until:
-<<<<<<< HEAD
-                # It would fetch on behind the range while the caller has the last records.
-                self.lent.consumer.unassign()
-=======
                 self._leave(messages)
->>>>>>> b256f8b (broker: bites for ranges that cut a backlog only; benchmarks: timed against librdkafka's own fetch sizes)
             if messages:
                 yield messages
             if self.position > before:
@@ -141,22 +131,18 @@ class _Reading:
                 wake = Deadline(patience)
 
     def _assign(self) -> None:
-<<<<<<< HEAD
-        self.lent.consumer.assign([ClientPartition(self.range.topic, self.range.partition, self.position)])
-=======
-        self.consumer.assign([self._partition()])
+        self.lent.consumer.assign([self._partition()])
 
     def _leave(self, last: list[Message]) -> None:
         """Stop fetching, which would go on behind the range while the caller has the last records."""
         if last:
-            _, high = self.consumer.get_watermark_offsets(self._partition(), cached=True)
+            _, high = self.lent.consumer.get_watermark_offsets(self._partition(), cached=True)
             # Values only: a key beside them matters little for the size of a fetch.
             _tastes[self.range.topic] = Taste(sum(map(len, last)) / len(last), high - self.range.untilOffset)
-        self.consumer.unassign()
+        self.lent.consumer.unassign()
 
     def _partition(self) -> ClientPartition:
         return ClientPartition(self.range.topic, self.range.partition, self.position)
->>>>>>> b256f8b (broker: bites for ranges that cut a backlog only; benchmarks: timed against librdkafka's own fetch sizes)
 
     def _sort_out(self, polled: list[Message]) -> list[Message]:
         """The records of the range among what was polled; moves the position after them."""
@@ -238,15 +224,9 @@ class _Reading:
     def _watermarks(self) -> tuple[int | None, int | None]:
         """The first offset and the end of the partition as they are now; None if Kafka says that there is none."""
         try:
-<<<<<<< HEAD
             if not self._exists():
                 return None, None
-            earliest, latest = self.lent.consumer.get_watermark_offsets(
-                ClientPartition(self.range.topic, self.range.partition), timeout=5
-            )
-=======
-            earliest, latest = self.consumer.get_watermark_offsets(self._partition(), timeout=5)
->>>>>>> b256f8b (broker: bites for ranges that cut a backlog only; benchmarks: timed against librdkafka's own fetch sizes)
+            earliest, latest = self.lent.consumer.get_watermark_offsets(self._partition(), timeout=5)
         except KafkaException as failure:
             raise translate(failure.args[0], f"looking for {self.range}", self.servers) from failure
         return earliest, latest
