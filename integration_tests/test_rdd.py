@@ -144,8 +144,8 @@ def test_empty_range_opens_no_consumer(sc):
     assert "127.0.0.1:1" not in rdd.mapPartitions(clients).collect()
 
 
-def test_worker_keeps_one_consumer(sc, params, written):
-    """Ranges that one worker reads one after the other share its consumer, also if a range is left half read."""
+def test_worker_keeps_its_consumers(sc, params, written):
+    """Ranges that a worker reads one after the other share a consumer of their appetite, also if one is left half read."""
     topic = written(list("abcdef"))
     rdd = createRDD(sc, params, [OffsetRange(topic, 0, n, n + 2) for n in range(5)])
     client_params = rdd._reader.params
@@ -157,7 +157,8 @@ def test_worker_keeps_one_consumer(sc, params, written):
         records.close()
         yield [params for _, params, _ in reader._idle].count(client_params)
 
-    assert rdd.mapPartitions(clients).collect() == [1] * 5
+    # The first range of a topic, whose records nobody has weighed yet, and those after it.
+    assert set(rdd.mapPartitions(clients).collect()) <= {1, 2}
     assert rdd.values().collect() == list("abbccddeef")
 
 
