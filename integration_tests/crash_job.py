@@ -84,11 +84,10 @@ def guarded(output, name="all"):
     def run(rdd):
         try:
             output(rdd)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001  whatever it is
             print(f"{name} failed: {error}\n{traceback.format_exc()}", file=sys.stderr, flush=True)
-            if JOB.alone:
-                raise
-            os._exit(FAILED)
+            if not JOB.alone:
+                os._exit(FAILED)
 
     return run
 

@@ -27,7 +27,8 @@ class Driver:
     def __init__(self, job, log):
         self.log, self.batches = log, 0
         self.process = start_driver(job, log)
-        threading.Thread(target=self._listen, daemon=True).start()
+        self._ears = threading.Thread(target=self._listen, daemon=True)
+        self._ears.start()
 
     def _listen(self):
         for _ in self.process.stdout:
@@ -40,6 +41,18 @@ class Driver:
     def end(self):
         kill_session(self.process.pid)
         self.process.wait()
+        self._ears.join()
+        self.process.stdout.close()
+        self.process.stdin.close()
+
+
+def says_why(driver, sinks):
+    """Whether each sink has said that it is fenced; its first error may be what it was frozen in, a lost connection."""
+    lines = driver.log.read_text().splitlines()
+    reason = "belongs to another driver now, process"
+    if sinks == ["all"]:  # the log may be asked before a sink is
+        return any(reason in line or "planned by another driver" in line for line in lines)
+    return all(any(line.startswith(f"{sink} failed: ") and reason in line for line in lines) for sink in sinks)
 
 
 @pytest.mark.timeout(3600)
@@ -85,22 +98,13 @@ def test_a_thawed_driver_changes_nothing_and_says_why(alone, kafka, kafka_topic,
         successor = start()
         wait_until(is_delivered, "the second records, from the successor", timeout=PATIENCE)
         zombie.signal(signal.SIGCONT)
-        reasons = [f"{name} failed: " for name in sinks] if alone else ["another driver"]
-        wait_until(
-            lambda: all(reason in zombie.log.read_text() for reason in reasons),
-            "the zombie to say why",
-            timeout=PATIENCE,
-        )
+        wait_until(lambda: says_why(zombie, sinks if alone else ["all"]), "the zombie to say why", timeout=PATIENCE)
         produce("third")
         wait_until(is_delivered, "the third records, from the successor", timeout=PATIENCE)
 
         found = results(job)
         assert {name: Counter(found[name]) for name in sinks} == {name: Counter(produced) for name in sinks}
         assert successor.process.poll() is None
-        told = [line for line in zombie.log.read_text().splitlines() if " failed: " in line]
-        if alone:
-            assert len(told) >= len(sinks)
-            assert all("belongs to another driver now, process" in line for line in told)
         assert " failed: " not in successor.log.read_text()
     finally:
         for driver in drivers:
