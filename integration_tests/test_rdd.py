@@ -145,7 +145,7 @@ def test_empty_range_opens_no_consumer(sc):
 
 
 def test_worker_keeps_its_consumers(sc, params, written):
-    """Ranges that a worker reads one after the other share a consumer of their appetite, also if one is left half read."""
+    """Ranges that a worker reads one after the other share a consumer of their appetite, also one left half read."""
     topic = written(list("abcdef"))
     rdd = createRDD(sc, params, [OffsetRange(topic, 0, n, n + 2) for n in range(5)])
     client_params = rdd._reader.params
