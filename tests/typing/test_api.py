@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, assert_type
+from typing import TYPE_CHECKING, Any, assert_type
 
 import kafka_direct
 from kafka_direct import KafkaMessage, OffsetRange, TopicPartition, createDirectStream, createRDD, utf8_decoder
 from kafka_direct.offsets import Batch, History, OffsetLog, parse_position, plan_ranges
 from kafka_direct.offsets.position import Position, Positions
 from kafka_direct.rate import PIDRateEstimator, limit_per_partition
+from kafka_direct.sinks import FileSink, KafkaSink, SqlSink
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from pyspark import SparkContext
@@ -40,6 +42,26 @@ def streams(ssc: StreamingContext) -> None:
     assert_type(stream, kafka_direct.DirectKafkaInputDStream)
     assert_type(stream.currentOffsets(), dict[TopicPartition, int])
     stream.commitAsync([OffsetRange("orders", 0, 0, 5)])
+
+
+def sinks(stream: kafka_direct.DirectKafkaInputDStream, connect: Callable[[], Any]) -> None:
+    """Results once, in each of the sinks."""
+    sql, kafka, files = SqlSink(connect, name="orders"), KafkaSink(PARAMS, "out", name="copy"), FileSink("/data/orders")
+
+    def insert(cursor: Any, rows: Iterable[Any]) -> None:
+        cursor.executemany("INSERT INTO orders VALUES (?, ?)", rows)
+
+    def write(rdd: kafka_direct.KafkaRDD) -> None:
+        assert_type(sql.save(rdd, insert), bool)
+        assert_type(sql.save_partitions(rdd.map(lambda row: row), insert), int)
+        assert_type(kafka.save_partitions(rdd), int)
+        assert_type(kafka.save(rdd, source=rdd), bool)
+        with files.batch(rdd) as folder:
+            assert_type(folder, str)
+
+    stream.foreachRDD(write)
+    assert_type(sql.positions(), dict[TopicPartition, int])
+    assert_type(kafka.positions(["orders"]), dict[TopicPartition, int])
 
 
 def rdd(sc: SparkContext) -> None:
