@@ -50,8 +50,10 @@ def says_why(driver, sinks):
     """Whether each sink has said that it is fenced; its first error may be what it was frozen in, a lost connection."""
     lines = driver.log.read_text().splitlines()
     reason = "belongs to another driver now, process"
-    if sinks == ["all"]:  # the log may be asked before a sink is
-        return any(reason in line or "planned by another driver" in line for line in lines)
+    if sinks == ["all"]:  # the log is asked before a sink is, and a broker before both: frozen in that, it ends of it
+        return driver.process.poll() is not None or any(
+            reason in line or "planned by another driver" in line for line in lines
+        )
     return all(any(line.startswith(f"{sink} failed: ") and reason in line for line in lines) for sink in sinks)
 
 
