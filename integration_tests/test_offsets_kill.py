@@ -38,7 +38,7 @@ def rows_of(batches):
     return sorted((row[1], row[2]) for _, content in batches for row in content["rows"])
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1300)
 @pytest.mark.parametrize(
     ("keeps_checkpoint", "verb", "start"),
     [
@@ -53,7 +53,7 @@ def test_a_killed_batch_is_superseded(kafka, kafka_topic, kafka_produce, tmp_pat
     for partition in range(2):
         kafka_produce(topic, [f"{partition}-{n}" for n in range(RECORDS)], partition=partition, keys=["k"] * RECORDS)
     chain = Chain(tmp_path, kafka, [topic], pace=10)
-    assert chain.run(moment="in a task", nth=150) != 0
+    assert chain.run(paces=60, moment="in a task", nth=150) != 0
     log = OffsetLog(f"{tmp_path}/checkpoint", NAME)
     before = log.load()
     killed, newest = before.unfinished()[0], before.last.id
@@ -68,7 +68,7 @@ def test_a_killed_batch_is_superseded(kafka, kafka_topic, kafka_produce, tmp_pat
     assert f"batch {killed.id} is planned and not committed: after the reset it does not run again" in moved.stderr
     if not keeps_checkpoint:
         chain.forget_checkpoint()
-    assert chain.run(paces=10, stop_at_end={topic: [RECORDS] * 2}) == 0
+    assert chain.run(paces=60, stop_at_end={topic: [RECORDS] * 2}) == 0
 
     batches = written(tmp_path, "records", 1)
     starts = dict.fromkeys(range(2), start) if start is not None else {p.partition: o for p, o in done.items()}

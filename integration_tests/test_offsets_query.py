@@ -233,7 +233,7 @@ def test_after_kill_nine(session, kafka, query, kd):
         checkpoint=str(query.checkpoint),
     )
     done = subprocess.run(
-        [sys.executable, "-c", script], start_new_session=True, capture_output=True, timeout=120, check=False
+        [sys.executable, "-c", script], start_new_session=True, capture_output=True, timeout=400, check=False
     )
     assert done.returncode == -9, done.stderr[-2000:]
     shown = json.loads(kd("show", "--checkpoint", str(query.checkpoint), "--output", "json").stdout)[0]
