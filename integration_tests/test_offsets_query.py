@@ -157,7 +157,7 @@ def test_a_planned_batch_is_superseded(query, kd):
     query._take = take
 
     shown = kd("show", "--checkpoint", str(query.checkpoint)).stdout
-    assert "batch 0: planned, not committed" in shown
+    assert "ago: planned, not committed" in shown
     assert f"runs again at the next start: {query.topic}-0 0 → 10, {query.topic}-1 0 → 10" in shown
     check(query, kd, ["--shift-by", "6"], 6)
     assert [batch_id for batch_id, _ in query.batches] == [2]

@@ -30,7 +30,7 @@ MINUTE_MS = 60_000
 def read(servers, checkpoint):
     """Read a part of what is there, and stop."""
     conf = SparkConf().setMaster("local[2]").setAppName("picture").set("spark.ui.enabled", "false")
-    conf.set("spark.log.level", "OFF").set("spark.streaming.kafka.maxRatePerPartition", "300")
+    conf.set("spark.log.level", "OFF")
     with SparkContext(conf=conf) as sc:
         ssc = StreamingContext(sc, 1)
         ssc.checkpoint(checkpoint)
@@ -53,6 +53,9 @@ def main_picture(path):
             stamps = [now - (1000 - n) * MINUTE_MS // 10 for n in range(1000)]
             produce(kafka.bootstrap_servers, "orders", map(str, range(1000)), partition=partition, timestamps=stamps)
         read(kafka.bootstrap_servers, f"{folder}/chk")
+        for partition, more in enumerate((212, 155, 93)):
+            stamps = [time.time_ns() // 1_000_000 - n * 700 for n in range(more, 0, -1)]
+            produce(kafka.bootstrap_servers, "orders", map(str, range(more)), partition=partition, timestamps=stamps)
         console = Console(record=True, width=112, file=io.StringIO())
 
         def run(command):

@@ -154,7 +154,7 @@ def _batch(standing: Standing, now_ms: int) -> str:
     verb = {"planned": "planned, not committed", "committed": "committed", "reset": "a reset"}[
         standing.last_state.value
     ]
-    return f"\nbatch {standing.last_batch}: {verb} (of {duration(now_ms - standing.last_ms)} ago)"
+    return f"\nbatch {standing.last_batch}, of {duration(now_ms - standing.last_ms)} ago: {verb}"
 
 
 def _planned(batch: Planned) -> str:

@@ -39,7 +39,7 @@ TIMES = {O0: NOW - 182_000, O1: NOW - 90_000_000}
 
 SHOWN = """\
 stream orders in /lake/chk/kafka_direct/orders
-batch 42: planned, not committed (of 12s ago)
+batch 42, of 12s ago: planned, not committed
 batch 42 is planned and not committed, and runs again at the next start: orders-0 1000 → 1180, payments.eu-0 0 → 5
 TOPIC        PARTITION  COMMITTED  EARLIEST   END  LAG    AGE  LOST
 orders               0       1000         0  1200  200  3m 2s  -
@@ -117,7 +117,7 @@ def test_json_has_the_same_facts(place):
         (Standing(committed={}, reached={}), "no position"),
         (
             Standing(committed={O0: 1}, reached={}, last_batch=3, last_state=BatchState.RESET, last_ms=NOW),
-            "batch 3: a reset (of 0s ago)",
+            "batch 3, of 0s ago: a reset",
         ),
         (
             Standing(committed={}, reached={}, planned=(Planned(id=0, start={}, end={O0: 0}),)),
