@@ -14,6 +14,8 @@ from typing import Any, TypeAlias
 
 import pyarrow.fs as pafs
 
+from kafka_direct.offsets.query_log import RESET
+
 Offsets: TypeAlias = dict[str, Any]
 
 
@@ -52,6 +54,8 @@ class FinishedBatches:
         planned, finished = self._modified("offsets", number), self._modified("commits", number)
         if number < 1 or planned is None or finished is None:
             return None
+        if any(RESET in line for line in self._lines(number)[1:2]):
+            return None  # moved there by hand: what lies between was not read, let alone so fast
         starts, ends = self._offsets(number - 1), self._offsets(number)
         start = next((before for before, after in zip(starts, ends, strict=False) if after == end), None)
         return None if start is None else FinishedBatch(start=start, end=end, seconds=finished - planned)
@@ -71,12 +75,14 @@ class FinishedBatches:
 
     def _offsets(self, number: int) -> list[Offsets | None]:
         """The offsets of each of the query's sources."""
+        return [_parsed(line) for line in self._lines(number)[2:]]  # after the version and Spark's own line
+
+    def _lines(self, number: int) -> list[str]:
         path = f"{self._root}/offsets/{number}"
         if not self._fs.get_file_info(path).is_file:
             return []
         with self._fs.open_input_stream(path) as file:
-            lines = file.read().decode("utf-8").splitlines()[2:]  # after the version and Spark's own line
-        return [_parsed(line) for line in lines]
+            return file.read().decode("utf-8").splitlines()  # type: ignore[no-any-return]
 
 
 def _file_system(location: str) -> tuple[Any, str]:

@@ -87,3 +87,17 @@ def test_nothing_there(tmp_path, checkpoint):
     assert FinishedBatches(str(tmp_path / "none")).ending_at(at(5)) is None
     assert FinishedBatches(str(checkpoint.folder)).ending_at(at(6)) is None
     assert FinishedBatches(str(checkpoint.folder)).before(at(6), 5) == []
+
+
+def test_a_reset_is_no_batch(checkpoint):
+    """What an operator has skipped was not read in no time."""
+    checkpoint.batch(0, at(0), planned=100, finished=101)
+    reset = '{"conf":{"kafka_direct.reset":"true"}}'
+    checkpoint.write("offsets", 1, "\n".join(["v1", reset, json.dumps(at(900_000))]), 102)
+    checkpoint.write("commits", 1, "v1\n{}", 102)
+    batches = FinishedBatches(str(checkpoint.folder))
+
+    assert batches.ending_at(at(900_000)) is None
+    assert batches.before(at(900_000), 5) == []
+    checkpoint.batch(2, at(900_010), planned=103, finished=105)
+    assert batches.ending_at(at(900_010)).seconds == 2
