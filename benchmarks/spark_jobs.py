@@ -12,6 +12,7 @@ from kafka_direct import OffsetRange, createRDD
 
 ORDER = "id LONG, kind STRING, amount LONG, note STRING"
 OURS, JVM = "kafka_direct", "kafka (JVM)"
+PRUNED = f"{OURS}, value only"
 
 
 def load(spark, source, bootstrap, topic, schema=None, **options):
@@ -40,11 +41,9 @@ class Jobs:
         ranges = [OffsetRange(self._backlog.topic, p, 0, end) for p, end in enumerate(self._backlog.ends())]
         return createRDD(self._spark.sparkContext, {"bootstrap.servers": self._backlog.bootstrap}, ranges, **decoders)
 
-    def _contest(self, name, answer, jvm, baseline=JVM, **ours):
-        contestants = {label.replace("_", " "): work for label, work in ours.items()}
-        if self._has_jvm:
-            contestants = {JVM: jvm} | contestants
-        return Contest(name, contestants, answer, self._backlog.records, baseline)
+    def _contest(self, name, answer, jvm, ours):
+        contestants = {JVM: jvm} | ours if self._has_jvm else ours
+        return Contest(name, contestants, answer, self._backlog.records, JVM)
 
     def count(self, limit=None):
         """Against the limit, `consume()` in as many processes as cores, if there is one."""
@@ -52,9 +51,11 @@ class Jobs:
             "count",
             self._backlog.records,
             lambda: self._load("kafka").count(),
-            kafka_direct=lambda: self._load("kafka_direct").count(),
-            kafka_direct_pruned=lambda: self._load("kafka_direct", "value BINARY").count(),
-            createRDD=lambda: self._rdd().count(),
+            {
+                OURS: lambda: self._load(OURS).count(),
+                PRUNED: lambda: self._load(OURS, "value BINARY").count(),
+                "createRDD": lambda: self._rdd().count(),
+            },
         )
         if limit is not None:
             contest.contestants["consume() alone"] = lambda: limit.count(self._backlog)
@@ -69,8 +70,10 @@ class Jobs:
             "value bytes",
             self._backlog.value_bytes,
             lambda: total(self._load("kafka")),
-            kafka_direct=lambda: total(self._load("kafka_direct")),
-            kafka_direct_pruned=lambda: total(self._load("kafka_direct", "value BINARY")),
+            {
+                OURS: lambda: total(self._load(OURS)),
+                PRUNED: lambda: total(self._load(OURS, "value BINARY")),
+            },
         )
 
     def json(self):
@@ -81,12 +84,12 @@ class Jobs:
             "JSON aggregation",
             amounts(self._backlog.records),
             lambda: sums(parsed(self._load("kafka"))),
-            kafka_direct=lambda: sums(parsed(self._load("kafka_direct"))),
-            kafka_direct_pruned=lambda: sums(parsed(self._load("kafka_direct", "value STRING"))),
-            **{
-                "kafka_direct valueFormat=json": lambda: sums(
-                    self._load("kafka_direct", f"value STRUCT<{ORDER}>", valueFormat="json")
-                )
+            {
+                OURS: lambda: sums(parsed(self._load(OURS))),
+                PRUNED: lambda: sums(parsed(self._load(OURS, "value STRING"))),
+                f"{OURS}, valueFormat=json": lambda: sums(
+                    self._load(OURS, f"value STRUCT<{ORDER}>", valueFormat="json")
+                ),
             },
         )
 
@@ -98,5 +101,5 @@ class Jobs:
             "word count",
             word_total(self._backlog.records, size),
             lambda: total(self._load("kafka").select("value").rdd.map(lambda row: row[0].decode())),
-            createRDD=lambda: total(self._rdd().map(lambda pair: pair[1])),
+            {"createRDD": lambda: total(self._rdd().map(lambda pair: pair[1]))},
         )
