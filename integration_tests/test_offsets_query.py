@@ -108,7 +108,7 @@ def test_version_two(session, query, kd, source):
     finally:
         session.conf.unset("spark.sql.streaming.offsetLog.formatVersion")
     texts = [path.read_text() for path in (query.checkpoint / "offsets").glob("[0-9]*")]
-    assert len(texts) == 3
+    assert len(texts) == (4 if source == "kafka_direct" else 3)  # its first batch pins where it begins
     assert all(text.startswith("v2\n") for text in texts)
 
 
