@@ -125,7 +125,7 @@ class Bench:
 
 
 SUITES = ("read", "shapes", "spark", "stream", "batches", "growth", "fetched", "peers")
-SMALL = ("read", "spark", "stream", "fetched")
+SMALL = ("read", "fetched")
 
 
 def run(bench, suites):
@@ -149,7 +149,7 @@ def parse():
     parser.add_argument("--batches", type=int, default=1000, help="of suite growth")
     parser.add_argument("--peers-python", default=".venv-peers/bin/python", help="one that has the other clients")
     parser.add_argument("--out", default="benchmarks/results", help="folder for report.json and report.svg")
-    parser.add_argument("--small", action="store_true", help="a minute: one round of few records")
+    parser.add_argument("--small", action="store_true", help="a minute: one round of few records, without Spark")
     options = parser.parse_args()
     if unknown := set(options.suites) - set(SUITES):
         parser.error(f"there is no suite {min(unknown)}; the suites are {', '.join(SUITES)}")

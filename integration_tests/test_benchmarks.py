@@ -20,7 +20,7 @@ def test_the_small_form_answers_right(tmp_path):
     assert ran.returncode == 0, ran.stderr[-3000:]
     report = json.loads((tmp_path / "report.json").read_text())
     who = {row["contestant"] for row in report["rows"]}
-    assert {"consume() alone", "to Arrow, value", "createRDD", "kafka_direct", "DStream"} <= who
+    assert {"consume() alone", "to Arrow, value", "(key, value) as text", "sized by the range"} <= who
     assert report["facts"]["fetched"]["received_in_100_batches"] > 0
     assert (tmp_path / "report.svg").stat().st_size > 0
 
