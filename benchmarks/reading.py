@@ -7,7 +7,8 @@ import pyarrow as pa
 from benchmarks.contest import Contest
 from benchmarks.limit import consume
 from kafka_direct import OffsetRange, utf8_decoder
-from kafka_direct.broker import read_batches, read_range
+from kafka_direct.broker import read_range
+from kafka_direct.broker.arrow import read_batches
 from kafka_direct.dstream.message import Elements
 from kafka_direct.options import ClientParams
 

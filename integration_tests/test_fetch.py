@@ -67,10 +67,10 @@ def test_a_backlog_cut_into_ranges_is_fetched_once(kafka, backlog):
 def test_nothing_is_fetched_while_the_last_records_are_processed(kafka, backlog):
     """Once they are out the consumer has no partition any more that it would fetch on."""
     params = ClientParams.parse({"bootstrap.servers": kafka.bootstrap_servers, "client.id": uuid4().hex})
-    with reader._consumer(params, HEARTY) as consumer:
+    with reader._lend(params, HEARTY) as lent:
         range_ = OffsetRange(backlog, 0, 0, 1500)
-        chunks = reader._Reading(consumer, params, range_, skip_lost=False, names=reader.OF_DSTREAMS).chunks(30)
-        assigned = [(chunk[-1].offset(), len(consumer.assignment())) for chunk in chunks]
+        chunks = reader._Reading(lent, range_, skip_lost=False, names=reader.OF_DSTREAMS).chunks(30)
+        assigned = [(chunk[-1].offset(), len(lent.consumer.assignment())) for chunk in chunks]
 
     assert assigned[-1] == (1499, 0)
     assert {number for _, number in assigned[:-1]} == {1}

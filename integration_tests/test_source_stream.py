@@ -241,7 +241,7 @@ def test_new_partitions_are_read_from_their_first_offset(stream, kafka, kafka_to
 
     add_partitions(kafka, topic, 3)
     kafka_produce(topic, ["c"], partition=2)
-    assert stream(topic) == ["c"]
+    assert stream(topic) in (["c"], ["b", "c"])  # stopped before its last batch was committed, a query runs that again
 
 
 def add_partitions(kafka, topic, total):
