@@ -18,7 +18,9 @@ def test_a_bite_is_a_tenth_to_a_fifth_of_a_range_that_cuts_a_backlog(range_bytes
     assert range_bytes / (2 * BITES) <= appetite.fetch_bytes <= range_bytes / BITES
 
 
-@pytest.mark.parametrize(("range_bytes", "bytes_behind"), [(0, 0), (1, 0), (10**6, 10**5), (LARGE_BYTES, 10**12)])
+@pytest.mark.parametrize(
+    ("range_bytes", "bytes_behind"), [(0, 0), (20, 40), (1, LEAST_BITE), (10**6, 10**5), (LARGE_BYTES, 10**12)]
+)
 def test_where_little_can_be_fetched_in_vain_nothing_is_held_back(range_bytes, bytes_behind):
     """A range up to the end of the log, and one so large that what is ahead does not count."""
     assert appetite_for(range_bytes, bytes_behind) == HEARTY

@@ -42,8 +42,8 @@ def appetite_for(range_bytes: float, bytes_behind: float) -> Appetite:
     >>> appetite_for(300_000, 10_000_000)
     Appetite(fetch_bytes=32768, ahead_bytes=0)
     """
-    if range_bytes >= LARGE_BYTES or bytes_behind * 2 * BITES <= range_bytes:
-        return HEARTY
+    if range_bytes >= LARGE_BYTES or bytes_behind <= max(range_bytes / (2 * BITES), LEAST_BITE):
+        return HEARTY  # there is next to nothing to fetch in vain
     bite = min(max(int(range_bytes / BITES), LEAST_BITE), HEARTY.fetch_bytes)
     # A power of two: ranges that differ a little share a consumer.
     return Appetite(1 << (bite.bit_length() - 1), 0)
