@@ -27,6 +27,14 @@ def pytest_configure(config):
         config.pluginmanager.register(pytest_plugin)
 
 
+# Files that take minutes, the longest first: left for the end, one of two workers would wait for the other.
+LONG = ("test_kill.py", "test_offsets_kill.py", "test_source_kill.py", "test_crash.py", "test_demo.py")
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
+
+
 def pytest_terminal_summary(terminalreporter):
     """Show what tests have measured: a test notes a line with record_property("figures", line)."""
     reports = [*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")]

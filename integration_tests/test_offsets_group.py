@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaError
 from confluent_kafka.admin import AdminClient
 from pyspark.streaming import StreamingContext
 
@@ -21,6 +21,7 @@ sys.path.append(str(Path(__file__).parent))  # pytest's importlib mode adds noth
 from jars import kafka_tools_classpath
 
 from kafka_direct import createDirectStream
+from kafka_direct.testing import wait_until
 
 HOUR_MS = 3_600_000
 QUIET = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=off", "-XX:TieredStopAtLevel=1")
@@ -211,3 +212,60 @@ def test_a_stream_of_the_group(spark, kafka, kd, ten, collected):
     ):
         kd("reset", "--group", group, "--all-topics", *verb, "--execute")
         assert run() == both(start), verb
+
+
+MEMBER = """
+import os
+from confluent_kafka import Consumer, KafkaError
+consumer = Consumer({{"bootstrap.servers": {servers!r}, "group.id": {group!r}, "enable.auto.commit": False,
+                     "auto.offset.reset": "earliest", "session.timeout.ms": 6000}})
+consumer.subscribe([{topic!r}])
+messages = [consumer.poll(30) for _ in range(12)]
+consumer.commit(message=messages[3], asynchronous=False)
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_after_kill_nine(kafka, kd, kafka_topic, kafka_produce):
+    """A group whose consumer was killed is in use until its session is over; then it is moved by every verb."""
+    topic, now = kafka_topic(), time.time_ns() // 1_000_000
+    group = f"group-of-{topic}"
+    kafka_produce(topic, [str(n) for n in range(12)], timestamps=[now - age * HOUR_MS for age in range(12, 0, -1)])
+    script = MEMBER.format(servers=kafka.bootstrap_servers, group=group, topic=topic)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=120, check=False)
+    assert done.returncode == -9, done.stderr[-2000:]
+    scope = ["--group", group, "--all-topics"]
+    refused = kd("reset", *scope, "--to-current", "--execute", code=3)
+    assert "or wait until their session is over if they have crashed" in refused.stderr
+
+    wait_until(
+        lambda: kd("reset", *scope, "--to-current", "--execute", code=None).exit_code == 0,
+        "the session's end",
+        timeout=60,
+    )
+    assert shown(kd, group) == [(topic, 0, 4, 12, 8)]
+    for verb, start in (
+        (["--to-earliest"], 0),
+        (["--to-latest"], 12),
+        (["--to-offset", "7"], 7),
+        (["--shift-by", "-3"], 4),
+        (["--to-datetime", datetime.fromtimestamp(time.time() - 4.5 * 3600, UTC).isoformat()], 8),
+        (["--by-duration", "PT2H30M"], 10),
+        (["--to", "latest-4"], 8),
+    ):
+        kd("reset", *scope, *verb, "--execute")
+        assert read_by(kafka, group, topic) == list(range(start, 12)), verb
+
+
+def read_by(kafka, group, topic):
+    """The offsets that the next consumer of the group reads, up to the end, without committing."""
+    params = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": group, "enable.auto.commit": False}
+    consumer = Consumer({**params, "enable.partition.eof": True, "auto.offset.reset": "error"})
+    consumer.subscribe([topic])
+    offsets = []
+    while (message := consumer.poll(30)) is not None and message.error() is None:
+        offsets.append(message.offset())
+    assert message is not None, "neither records nor the end"
+    assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+    consumer.close()
+    return offsets

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ sys.path.append(str(Path(__file__).parent))  # pytest's importlib mode adds noth
 
 from killed_job import NAME
 from test_kill import Chain
+from test_offsets_stream import Stream, hours_ago
 
 RECORDS = 300  # several batches, at 100 records of a partition in each
 
@@ -78,3 +81,38 @@ def test_a_killed_batch_is_superseded(kafka, kafka_topic, kafka_produce, tmp_pat
     if keeps_checkpoint:
         counted = sum(o for o in done.values())  # what was committed before stays in the state
         assert written(tmp_path, "counts", 1)[-1][1] == {"k": counted + len(rows_of(batches))}
+
+
+def test_every_verb_after_a_kill(spark, kafka, kafka_topic, kafka_produce, kd, collected, tmp_path):
+    """Whichever way it is moved, the next run reads exactly the records from the new position on."""
+    topic, now = kafka_topic(), time.time_ns() // 1_000_000
+    ages = [(10 - n // 30) * 3_600_000 for n in range(RECORDS)]  # thirty records an hour, the last an hour ago
+    kafka_produce(topic, [str(n) for n in range(RECORDS)], keys=["k"] * RECORDS, timestamps=[now - age for age in ages])
+    chain = Chain(tmp_path, kafka, [topic], pace=10)
+    assert chain.run(paces=60, moment="in a task", nth=250) != 0
+    killed = OffsetLog(f"{tmp_path}/checkpoint", NAME).load().unfinished()[0]
+    (begun,) = killed.start().values()
+    assert killed.count() > 0
+    (tmp_path / "file.csv").write_text(f"{topic},0,7\n")
+
+    sc, verbs = (
+        spark(),
+        [
+            (["--to-earliest"], 0),
+            (["--to-latest"], RECORDS),
+            (["--to-current"], begun),
+            (["--to-offset", "50"], 50),
+            (["--shift-by", "-3"], begun - 3),
+            (["--to-datetime", hours_ago(4.5)], 180),
+            (["--by-duration", "PT2H30M"], 240),
+            (["--to", "latest-4"], RECORDS - 4),
+            (["--from-file", tmp_path / "file.csv"], 7),
+        ],
+    )
+    for number, (verb, start) in enumerate(verbs):
+        checkpoint = tmp_path / f"moved-{number}"
+        shutil.copytree(tmp_path / "checkpoint" / "kafka_direct", checkpoint / "kafka_direct")
+        kd("reset", "--checkpoint", str(checkpoint), "--all-topics", *verb, "--force", "--execute")
+        expected = list(range(start, RECORDS))
+        read = Stream(sc, kafka, topic, checkpoint, collected, NAME).run(recover=False)
+        assert read == ({0: expected} if expected else {}), verb

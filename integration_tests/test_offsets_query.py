@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -224,8 +225,8 @@ stream.writeStream.foreachBatch(take).option("checkpointLocation", {checkpoint!r
 """
 
 
-def test_after_kill_nine(session, kafka, query, kd):
-    """A query killed in the middle of a batch is moved: the batch does not run again, the new position is read."""
+def test_after_kill_nine(session, kafka, query, kd, tmp_path):
+    """A query killed in the middle of a batch is moved, by every verb: the batch does not run again."""
     script = KILLED.format(
         here=str(Path(__file__).parent),
         topic=query.topic,
@@ -239,5 +240,22 @@ def test_after_kill_nine(session, kafka, query, kd):
     shown = json.loads(kd("show", "--checkpoint", str(query.checkpoint), "--output", "json").stdout)[0]
     assert (shown["batch"], shown["state"], shown["planned"]) == (1, "planned", [1])
 
-    check(query, kd, ["--to-current"], 4)
-    check(query, kd, ["--to-offset", "2"], 2)
+    (tmp_path / "file.csv").write_text(f"{query.topic},0,3\n{query.topic},1,3\n")
+    killed = query.checkpoint
+    for number, (verb, start) in enumerate(
+        [
+            (["--to-earliest"], 0),
+            (["--to-latest"], 10),
+            (["--to-current"], 4),
+            (["--to-offset", "2"], 2),
+            (["--shift-by", "-1"], 3),
+            (["--to-datetime", datetime.fromtimestamp(time.time() - 4.5 * 3600, UTC).isoformat()], 6),
+            (["--by-duration", "PT2H30M"], 8),
+            (["--to", "latest-4"], 6),
+            (["--from-file", tmp_path / "file.csv"], 3),
+        ]
+    ):
+        query.checkpoint = tmp_path / f"moved-{number}"
+        shutil.copytree(killed, query.checkpoint)
+        check(query, kd, verb, start)
+        assert min(batch_id for batch_id, _ in query.batches) == 3 if start < 10 else not query.batches, verb
