@@ -112,14 +112,16 @@ class SqlOffsetStore:
             self._note_start(session, claim, ranges)
 
     def is_saved(self, claim: Claim, ranges: Collection[OffsetRange], losses: Collection[Loss] = ()) -> bool:
-        """Whether these ranges have no records, or the output has them. Notes where it begins.
+        """Whether nothing is left to save: the output has these ranges, or they have no records and no loss.
+
+        Notes where the output begins.
 
         Raises:
             Fenced, OutOfOrder, ConfigError: as `save`.
         """
         with self._session() as session:
             self._note_start(session, claim, ranges)
-            return not session.plan(claim, ranges, losses).is_new
+            return not session.plan(claim, ranges, losses).steps
 
     def save(self, claim: Claim, ranges: Collection[OffsetRange], write: Write, losses: Collection[Loss] = ()) -> bool:
         """Call `write(cursor)` and note the ranges as saved, in one transaction. False, and no call, if they are.

@@ -99,8 +99,8 @@ class TransactionalOutput:
         return f"{self.name}-{range_.topic}-{range_.partition}"
 
     def is_saved(self, ranges: Collection[OffsetRange], losses: Collection[Loss]) -> bool:
-        """Whether these ranges have no records, or the output has them. Only a look: `write` decides."""
-        return not plan_advance(ranges, self._progress(ranges), output=f"output {self.name}", losses=losses).is_new
+        """Whether nothing is left to write; ranges in which the output has begun. Only a look: `write` decides."""
+        return not plan_advance(ranges, self._progress(ranges), output=f"output {self.name}", losses=losses).steps
 
     def write(
         self,

@@ -8,7 +8,7 @@ import types
 import pytest
 
 from kafka_direct.errors import ArgumentTypeError, ConfigError, Fenced, OutOfOrder
-from kafka_direct.offsets import OffsetRange, SqlOffsetStore, TopicPartition
+from kafka_direct.offsets import Loss, LossCause, OffsetRange, SqlOffsetStore, TopicPartition
 from kafka_direct.offsets.sql_store import find_paramstyle
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -84,6 +84,19 @@ def test_a_batch_without_records_is_noted_and_not_written(store, connect):
     assert not store.save(claim, [r(5, 5), r(3, 3, 1)], write("nothing"))
     assert store.load() == {T0: 5, T1: 3}
     assert results(connect) == []
+
+
+def test_a_loss_without_records_after_it_is_still_to_be_saved(store, connect):
+    """It moves the output over the gap: taken for done, it would have every later batch refused for ever."""
+    claim = store.claim("me")
+    store.save(claim, [r(0, 2)], write("a"))
+    lost = [Loss(topic_partition=T0, cause=LossCause.AGED_OUT, wanted=2, earliest=50, latest=50, resumed=50)]
+
+    assert not store.is_saved(claim, [r(50, 50)], lost)
+    assert not store.save(claim, [r(50, 50)], write("nothing"), lost)
+    assert store.is_saved(claim, [r(50, 50)], lost)
+    assert store.save(claim, [r(50, 51)], write("b"))
+    assert results(connect) == ["a", "b"]
 
 
 def test_a_first_batch_that_fails_is_not_forgotten(store, connect):
