@@ -2,11 +2,13 @@
 
 import sqlite3
 from collections import Counter
+from contextlib import suppress
 
+import psycopg
 import pytest
 
 from kafka_direct.errors import ConfigError, Fenced, OutOfOrder
-from kafka_direct.offsets import TopicPartition
+from kafka_direct.offsets import OffsetRange, TopicPartition
 from kafka_direct.sinks import SqlSink
 
 
@@ -148,6 +150,20 @@ def test_batches_after_a_failed_one_wait_for_it(database, run_stream, kafka_topi
     again = SqlSink(database.connect, "results")
     run_stream(topic, lambda rdd: again.save(rdd, insert), lambda: len(database.results()) == 2, checkpoint=checkpoint)
     assert database.results() == ["a", "b"]
+
+
+def test_an_error_that_write_hides_is_not_taken_for_success(postgres_database):
+    """PostgreSQL answers the commit of a transaction that failed with a rollback, and no driver says so."""
+    store = SqlSink(postgres_database.connect, "results").store
+    claim = store.claim("me")
+
+    def hide(cursor):
+        with suppress(psycopg.Error):
+            cursor.execute("INSERT INTO no_such_table VALUES (1)")
+
+    with pytest.raises(psycopg.errors.InFailedSqlTransaction):
+        store.save(claim, [OffsetRange("t", 0, 0, 1)], hide)
+    assert store.load() == {}
 
 
 def test_results_of_a_shuffle_are_saved_whole(database, run_stream, kafka_topic, kafka_produce):

@@ -137,6 +137,7 @@ class SqlOffsetStore:
                 if session.take(claim, advance.steps):
                     if advance.is_new:
                         session.call(write)
+                        session.require_taken(advance.steps)
                     session.commit()
                     return advance.is_new
                 session.rollback()
@@ -246,6 +247,18 @@ class _Session:
             else:
                 self._insert((partition.topic, partition.partition), step.after, claim.epoch)
         return True
+
+    def require_taken(self, steps: Collection[Step]) -> None:
+        """Refuse to commit what has lost its offsets: `write` has rolled back, or has hidden an error.
+
+        After an error PostgreSQL answers a commit with a rollback, and drivers do not say so.
+        """
+        found = self.rows([step.topic_partition for step in steps])
+        if any(found.get(step.topic_partition) != step.after for step in steps):
+            raise ConfigError(
+                f"the function that writes output {self._store.name} has rolled its transaction back; let it raise "
+                "what goes wrong, and neither commit nor roll back."
+            )
 
     def _move(self, claim: Claim, step: Step) -> bool:
         partition, after = step.topic_partition, step.after

@@ -75,6 +75,20 @@ def test_a_batch_whose_write_fails_leaves_nothing(store, connect):
     assert store.save(claim, [r(0, 2)], write("whole"))
 
 
+def test_a_write_that_rolls_back_is_refused(store, connect):
+    """What it writes after that would be committed without its offsets, and again by the replay."""
+
+    def undo(cursor):
+        cursor.connection.rollback()
+        write("again and again")(cursor)
+
+    claim = store.claim("me")
+    with pytest.raises(ConfigError, match="output orders has rolled its transaction back"):
+        store.save(claim, [r(0, 2)], undo)
+    assert results(connect) == []
+    assert store.save(claim, [r(0, 2)], write("once"))
+
+
 def test_a_batch_without_records_is_noted_and_not_written(store, connect):
     """Its position is where a restart begins."""
     claim = store.claim("me")
