@@ -1,9 +1,12 @@
 """FileSink: a batch's files appear together, a replay takes their place, a failed batch leaves nothing."""
 
+import shutil
+
 import pytest
 
-from kafka_direct.errors import ArgumentTypeError, ConfigError, KafkaDirectError
-from kafka_direct.sinks import FileSink
+from kafka_direct.errors import ArgumentTypeError, ConfigError, Fenced, KafkaDirectError
+from kafka_direct.offsets import OffsetRange
+from kafka_direct.sinks import FileSink, files
 
 
 def texts(folder):
@@ -42,6 +45,72 @@ def test_a_batch_that_fails_half_way_is_not_there(sc, tmp_path):
     with pytest.raises(KafkaDirectError, match="nothing was written"), sink.batch(0):
         pass
     assert texts(out) == ["whole"]
+
+
+def test_a_driver_that_was_frozen_publishes_no_half(sc, tmp_path):
+    """Its successor has cleared up what it had written; what it writes on after that takes no whole batch's place."""
+
+    def write(values, parts, meanwhile=lambda: None):
+        with FileSink(str(tmp_path)).batch(7) as folder:
+            meanwhile()
+            sc.parallelize(values, parts).saveAsTextFile(folder)
+
+    with pytest.raises(Fenced, match="begun by another driver since"):
+        write(["b"], 1, meanwhile=lambda: write(["a", "b"], 2))
+    assert texts(tmp_path / "batch=7") == ["a", "b"]
+    assert [path.name for path in tmp_path.iterdir()] == ["batch=7"]
+
+
+def test_a_batch_whose_new_files_vanish_keeps_the_old(sc, tmp_path, monkeypatch):
+    """As when a successor clears up between the two renames."""
+
+    def write():
+        with FileSink(str(tmp_path)).batch(7) as folder:
+            sc.parallelize(["a"], 1).saveAsTextFile(folder)
+
+    def rename_late(folders, source, target):
+        if source is folders._hidden:
+            shutil.rmtree(folders.hidden)
+        rename(folders, source, target)
+
+    write()
+    rename = files._Folders._rename
+    monkeypatch.setattr(files._Folders, "_rename", rename_late)
+    with pytest.raises(Exception, match="FileNotFoundException"):
+        write()
+    assert texts(tmp_path / "batch=7") == ["a"]
+
+
+class Batch:
+    """A stream's RDD, as far as the sink looks at it."""
+
+    def __init__(self, until):
+        self._until = until
+
+    def batchId(self):
+        return 7
+
+    def offsetRanges(self):
+        return [OffsetRange("t", 0, 0, self._until)]
+
+
+def test_a_batch_of_other_records_is_not_replaced(sc, tmp_path):
+    """Two streams with one path, or a checkpoint that was thrown away: the ids meet, and the first records stay."""
+    sink = FileSink(str(tmp_path))
+
+    def write(batch, value):
+        with sink.batch(batch) as folder:
+            sc.parallelize([value], 1).saveAsTextFile(folder)
+
+    first = Batch(5)
+    write(first, "first")
+    with pytest.raises(ConfigError, match=r"holds .*give this stream a folder of its own"):
+        write(Batch(6), "of another stream")
+    with pytest.raises(ConfigError, match="saved to twice in one batch"):
+        write(first, "second output")
+    assert texts(tmp_path / "batch=7") == ["first"]
+    write(Batch(5), "replay")
+    assert texts(tmp_path / "batch=7") == ["replay"]
 
 
 def test_a_stream_writes_each_batch_to_its_folder(run_stream, kafka_topic, kafka_produce, tmp_path):

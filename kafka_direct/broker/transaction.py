@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -55,7 +56,8 @@ class TransactionalOutput:
 
         def count() -> Advance:
             epoch, _ = drivers.owner()
-            return Advance((Step(marker, epoch, Progress(0, epoch + 1)),), is_new=True)
+            # By the clock, as brokers forget what was not committed to for a week: a count would begin anew.
+            return Advance((Step(marker, epoch, Progress(0, max(epoch + 1, int(time.time())))),), is_new=True)
 
         # Of two that claim at a time, the later producer goes on.
         with drivers.transaction(self.driver_writer, count, {"owner": owner[:500]}) as (_, counted):
@@ -64,7 +66,7 @@ class TransactionalOutput:
     def require_owner(self) -> None:
         """Refuse to go on after another driver has claimed the output."""
         epoch, owner = self._drivers().owner()
-        if epoch > self.epoch:  # less: the brokers have forgotten it, after a week or as they are set
+        if epoch > self.epoch:  # less: the brokers have forgotten it
             raise self._fenced(owner)
 
     def positions(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:

@@ -33,6 +33,7 @@ POLL_EVERY = 1000  # records
 _FENCED = frozenset(
     {
         KafkaError._FENCED,  # noqa: SLF001  librdkafka's own codes are underscored by name
+        KafkaError._FATAL,  # noqa: SLF001  what a fenced producer says from then on
         KafkaError.INVALID_PRODUCER_EPOCH,
         KafkaError.PRODUCER_FENCED,
         KafkaError.INVALID_PRODUCER_ID_MAPPING,
@@ -127,7 +128,7 @@ class TransactionalProducer:
             return
 
     def _translated(self, error: KafkaError, doing: str) -> KafkaDirectError:
-        if error.code() in _FENCED or error.fatal():
+        if error.code() in _FENCED:
             return Fenced(
                 f"{self._writer} has a newer producer ({error.str()}): another copy of this task, or another driver, "
                 "has taken over; nothing of this one is visible.",

@@ -37,8 +37,8 @@ class Output:
         """Refuse a batch that this process has saved here: to a second output every batch would seem a replay."""
         if self._shared.saved is not None and self._shared.saved() is batch:
             raise ConfigError(
-                f"output {self.name} is saved to twice in one batch, and the second time would be skipped as a replay; "
-                "give each output its own sink with its own name, or write both in one transaction."
+                f"output {self.name} is saved to twice in one batch, and the second time would pass for a replay; give "
+                "each output its own sink with its own name, or write both at once."
             )
 
     def note_saved(self, batch: Any) -> None:
