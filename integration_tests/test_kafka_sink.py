@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from kafka_direct.broker import Cluster, TransactionalOutput, read_range
 from kafka_direct.errors import ArgumentTypeError, BrokerUnavailable, ConfigError, Fenced, OutOfOrder
-from kafka_direct.offsets import OffsetRange, TopicPartition
+from kafka_direct.offsets import Loss, LossCause, OffsetRange, TopicPartition
 from kafka_direct.options import ClientParams, Subscription
 from kafka_direct.sinks import KafkaRecord, KafkaSink
 from kafka_direct.testing import wait_until
@@ -75,6 +75,30 @@ def test_records_and_offsets_arrive_together(output, kafka_topic):
     assert target.positions([TopicPartition(source, 0)]) == {TopicPartition(source, 0): 2}
     with pytest.raises(OutOfOrder):
         target.write("w", [r(source, 4, 5)], unwanted())
+
+
+def test_a_loss_without_records_after_it_is_still_to_be_written(output, kafka_topic):
+    """It moves the output over the gap: taken for done, it would have every later batch refused for ever."""
+    source = kafka_topic()
+    target, partition = output.target().claim("me"), TopicPartition(source, 0)
+    assert target.write("w", [r(source, 0, 2)], [("k", "a")])
+    gap = [r(source, 50, 50)]
+    lost = [Loss(topic_partition=partition, cause=LossCause.AGED_OUT, wanted=2, earliest=50, latest=50, resumed=50)]
+
+    assert not target.is_saved(gap, lost)
+    assert not target.write("w", gap, [], losses=lost)
+    assert target.is_saved(gap, lost)
+    assert target.write("w", [r(source, 50, 51)], [("k", "b")])
+    assert sorted(output.values()) == ["a", "b"]
+
+
+def test_after_brokers_have_forgotten_an_epoch_the_next_is_newer(output, monkeypatch):
+    """A driver's claim is not committed again, and is gone after a week: a count would begin anew, below its tasks'."""
+    old = output.target().claim("before")
+    forgotten = replace(old, name=f"{old.name}-anew")
+    monkeypatch.setattr(time, "time", lambda: old.epoch + 7 * 86_400)
+
+    assert forgotten.claim("after").epoch > old.epoch
 
 
 def test_what_fails_half_way_is_not_there(output, kafka_topic):
@@ -240,6 +264,36 @@ def test_a_replayed_batch_is_skipped(output, run_stream, kafka_topic, kafka_prod
 
     assert Counter(output.values()) == Counter([*map(str, range(50)), "last"])
     assert next(written for count, written in answers if count == 50) == 0
+
+
+@pytest.mark.parametrize("form", ["save", "save_partitions"])
+def test_batches_after_a_failed_one_wait_for_it(output, run_stream, kafka_topic, kafka_produce, tmp_path, form):
+    """Also after the very first: where the output begins is noted before anything can fail."""
+    topic, checkpoint = kafka_topic(), str(tmp_path / "checkpoint")
+    kafka_produce(topic, ["a"])
+    sink, refused = output.sink(), []
+
+    def fail(row):
+        raise RuntimeError("not this one")
+
+    def save(rdd):
+        is_first = rdd.offsetRanges()[0].fromOffset == 0
+        try:
+            getattr(sink, form)(rdd.map(fail) if is_first else rdd)
+        except Exception as error:
+            if is_first:
+                kafka_produce(topic, ["b"])
+            else:
+                refused.append(str(error))
+            raise
+
+    run_stream(topic, save, lambda: refused, checkpoint=checkpoint)
+    assert output.values() == []
+    assert "stands at offset 0" in refused[0]
+    assert "begins at 1: the batch before it was not saved" in refused[0]
+    again = output.sink()
+    run_stream(topic, getattr(again, form), lambda: len(output.values()) == 2, checkpoint=checkpoint)
+    assert sorted(output.values()) == ["a", "b"]
 
 
 def test_a_shuffle_is_refused_or_written_whole(output, run_stream, kafka_topic, kafka_produce):

@@ -7,7 +7,7 @@ from contextlib import suppress
 import psycopg
 import pytest
 
-from kafka_direct.errors import ConfigError, Fenced, OutOfOrder
+from kafka_direct.errors import ConfigError, Fenced
 from kafka_direct.offsets import OffsetRange, TopicPartition
 from kafka_direct.sinks import SqlSink
 
@@ -126,21 +126,25 @@ def test_a_second_driver_stops_the_first(database, run_stream, kafka_topic, kafk
     assert database.results() == ["a"]
 
 
-def test_batches_after_a_failed_one_wait_for_it(database, run_stream, kafka_topic, kafka_produce, tmp_path):
+@pytest.mark.parametrize("form", ["save", "save_partitions"])
+def test_batches_after_a_failed_one_wait_for_it(database, run_stream, kafka_topic, kafka_produce, tmp_path, form):
     """A batch behind one that failed is refused; after a restart both are saved, in order."""
     topic, checkpoint = kafka_topic(), str(tmp_path / "checkpoint")
     kafka_produce(topic, ["a"])
     sink, insert, refused = SqlSink(database.connect, "results"), database.insert(), []
 
     def fail(cursor, rows):
-        kafka_produce(topic, ["b"])
         raise RuntimeError("not this one")
 
     def save(rdd):
+        is_first = rdd.offsetRanges()[0].fromOffset == 0
         try:
-            sink.save(rdd, fail if rdd.offsetRanges()[0].fromOffset == 0 else insert)
-        except OutOfOrder as error:
-            refused.append(str(error))
+            getattr(sink, form)(rdd, fail if is_first else insert)
+        except Exception as error:
+            if is_first:
+                kafka_produce(topic, ["b"])
+            else:
+                refused.append(str(error))
             raise
 
     run_stream(topic, save, lambda: refused, checkpoint=checkpoint)
@@ -148,7 +152,12 @@ def test_batches_after_a_failed_one_wait_for_it(database, run_stream, kafka_topi
     assert "stands at offset 0" in refused[0]
     assert "begins at 1: the batch before it was not saved" in refused[0]
     again = SqlSink(database.connect, "results")
-    run_stream(topic, lambda rdd: again.save(rdd, insert), lambda: len(database.results()) == 2, checkpoint=checkpoint)
+    run_stream(
+        topic,
+        lambda rdd: getattr(again, form)(rdd, insert),
+        lambda: len(database.results()) == 2,
+        checkpoint=checkpoint,
+    )
     assert database.results() == ["a", "b"]
 
 
