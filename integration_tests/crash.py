@@ -50,12 +50,14 @@ class Crash:
 
     def __init__(self, kafka, postgres, master, chance, folder, tell, *, executors=None):
         self.kafka, self.chance, self.tell, self.executors = kafka, chance, tell, executors
-        topics = [create_topic(kafka.bootstrap_servers, partitions=PARTITIONS, replication=NODES) for _ in range(2)]
+        topics = [create_topic(kafka.bootstrap_servers, partitions=PARTITIONS, replication=NODES) for _ in range(4)]
         self.job = Job(
             folder=str(folder),
             bootstrap=kafka.bootstrap_servers,
             source=topics[0],
             topic=topics[1],
+            whole_topic=topics[2],
+            query_topic=topics[3],
             postgres=postgres.new_database(),
             master=master,
             python_path=PATH,
@@ -129,7 +131,8 @@ class Crash:
         """The leader of a partition: another node leads it until this one is back, and after."""
         if not self.broker_is_away.acquire(blocking=False):
             return False
-        topic, partition = self.chance.choice([self.job.source, self.job.topic]), self.chance.randrange(PARTITIONS)
+        topics = [self.job.source, self.job.topic, self.job.whole_topic]
+        topic, partition = self.chance.choice(topics), self.chance.randrange(PARTITIONS)
         node = self.kafka.leader(topic, partition)
         kind = "source" if topic == self.job.source else "output"
         self.tell(f"broker {node}, leader of {kind} partition {partition}")

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import psycopg
 from pyspark import SparkConf, SparkContext
+from pyspark.sql import SparkSession
 from pyspark.streaming import StreamingContext
 
 import kafka_direct
@@ -30,7 +31,9 @@ class Job:
     folder: str
     bootstrap: str
     source: str
-    topic: str
+    topic: str  # written per partition,
+    whole_topic: str  # and batch by batch,
+    query_topic: str | None  # and by a query beside the stream, if there is one
     postgres: str
     master: str
     python_path: str
@@ -96,7 +99,9 @@ def sinks():
     """Each sink, and the output that writes to it."""
     sqlite = SqlSink(connect_sqlite, "sqlite")
     postgres = SqlSink(ConnectPostgres(JOB.postgres), "postgres")
-    kafka = KafkaSink({"bootstrap.servers": JOB.bootstrap}, JOB.topic, name="crash")
+    servers = {"bootstrap.servers": JOB.bootstrap}
+    kafka = KafkaSink(servers, JOB.topic, name="crash")
+    whole = KafkaSink(servers, JOB.whole_topic, name="crash-whole")
     files = FileSink(f"file:{JOB.folder}/files")
 
     def to_files(rdd):
@@ -109,6 +114,7 @@ def sinks():
         "sqlite": (sqlite, lambda rdd: sqlite.save(rdd.map(value_row), insert_sqlite)),
         "postgres": (postgres, lambda rdd: postgres.save_partitions(rdd.map(value_row), insert_postgres)),
         "kafka": (kafka, kafka.save_partitions),
+        "whole": (whole, whole.save),
         "files": (files, to_files),
     }
 
@@ -129,7 +135,7 @@ def build():
     if JOB.alone:
         for name, (sink, output) in sinks().items():
             if name != "files":
-                positions = sink.positions([JOB.source]) if name == "kafka" else sink.positions()
+                positions = sink.positions([JOB.source]) if isinstance(sink, KafkaSink) else sink.positions()
                 stream = kafka_direct.createDirectStream(ssc, [JOB.source], params, fromOffsets=positions)
                 stream.foreachRDD(guarded(output, name))
     else:
@@ -141,17 +147,41 @@ def build():
     return ssc
 
 
+def start_query(sc):
+    """Structured Streaming from the same source, into a topic of its own."""
+    reader = SparkSession(sc).readStream.format("kafka_direct").option("kafka.bootstrap.servers", JOB.bootstrap)
+    reader = reader.option("subscribe", JOB.source).option("startingOffsets", "earliest")
+    frame = reader.option("maxOffsetsPerTrigger", "1200").load().select("key", "value")
+    sink = KafkaSink({"bootstrap.servers": JOB.bootstrap}, JOB.query_topic, name="crash-query")
+    writer = frame.writeStream.foreachBatch(sink.save_batch).trigger(processingTime="1 second")
+    return writer.option("checkpointLocation", f"{JOB.folder}/query").start()
+
+
 def main():
     ssc = build() if JOB.alone else StreamingContext.getOrCreate(JOB.checkpoint, build)
     ssc.start()
-    threading.Thread(target=stop_when_told, args=(ssc,), daemon=True).start()
+    query = start_query(ssc.sparkContext) if JOB.query_topic else None
+    if query:
+        threading.Thread(target=end_with, args=(query,), daemon=True).start()
+    threading.Thread(target=stop_when_told, args=(ssc, query), daemon=True).start()
     ssc.awaitTermination()
 
 
-def stop_when_told(ssc):
+def end_with(query):
+    """End the driver when the query fails, as with a batch of the stream."""
+    try:
+        query.awaitTermination()
+    except Exception as error:  # noqa: BLE001  whatever it is
+        print(f"query failed: {error}", file=sys.stderr, flush=True)
+        os._exit(FAILED)
+
+
+def stop_when_told(ssc, query):
     told = sys.stdin.readline()
     if not told:  # who started this has died
         os._exit(FAILED)
+    if query:
+        query.stop()
     ssc.stop(True, True)
 
 
@@ -177,10 +207,11 @@ def results(job):
         found[name] = [value for (value,) in cursor.fetchall()]
         connection.close()
     params = ClientParams.parse({"bootstrap.servers": job.bootstrap, "isolation.level": "read_committed"})
-    cluster = Cluster(params)
-    ends = cluster.find_available(Subscription.parse([job.topic])).latest
-    ranges = [OffsetRange(p.topic, p.partition, 0, end) for p, end in ends.items()]
-    found["kafka"] = [m.value().decode() for range_ in ranges for chunk in read_range(params, range_) for m in chunk]
+    topics = {"kafka": job.topic, "whole": job.whole_topic} | ({"query": job.query_topic} if job.query_topic else {})
+    for name, topic in topics.items():
+        ends = Cluster(params).find_available(Subscription.parse([topic])).latest
+        ranges = [OffsetRange(p.topic, p.partition, 0, end) for p, end in ends.items()]
+        found[name] = [m.value().decode() for range_ in ranges for chunk in read_range(params, range_) for m in chunk]
     parts = Path(job.folder, "files").glob("batch=*/part-*")
     found["files"] = [line for part in parts for line in part.read_text().splitlines()]
     return found

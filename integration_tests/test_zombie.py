@@ -66,13 +66,15 @@ def test_a_thawed_driver_changes_nothing_and_says_why(alone, kafka, kafka_topic,
         bootstrap=kafka.bootstrap_servers,
         source=kafka_topic(partitions=2),
         topic=kafka_topic(partitions=2),
+        whole_topic=kafka_topic(partitions=2),
+        query_topic=None,
         postgres=postgres.new_database(),
         master="local[2,4]",
         python_path=PATH,
         alone=alone,
     )
     prepare(job.folder, job.postgres)
-    sinks = ["sqlite", "postgres", "kafka"] + ([] if alone else ["files"])
+    sinks = ["sqlite", "postgres", "kafka", "whole"] + ([] if alone else ["files"])
     produced, drivers = [], []
 
     def produce(text):

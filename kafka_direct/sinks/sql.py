@@ -68,7 +68,7 @@ class SqlSink:
 
         Raises:
             ConfigError: the partitions of `rdd` are not the batch's ranges any more.
-            Fenced, OutOfOrder: as `save`.
+            Fenced, OutOfOrder: as `save`; out of a worker they come in the text of Spark's error.
         """
         batch = find_source(rdd)
         self._output.refuse_second(batch)

@@ -1,0 +1,35 @@
+"""docs/exactly-once.md: each cell of its table is backed by a test, and each test that it names is there."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+TEXT = (ROOT / "docs/exactly-once.md").read_text()
+NOTES = dict(re.findall(r"^(\d+)\. (.*(?:\n {3}.*)*)", TEXT, re.MULTILINE))
+
+
+def test_each_test_that_is_named_is_there():
+    """A test that was renamed or removed backs nothing."""
+    for number, note in NOTES.items():
+        files = [*re.findall(r"`([\w/]+\.py)", note)]
+        sources = [
+            path.read_text()
+            for file in files
+            for path in (ROOT / file, ROOT / "integration_tests" / file)
+            if path.exists()
+        ]
+        assert files
+        assert len(sources) == len(files), note
+        assert files, number
+        for name in re.findall(r"\b(test_\w+)(?!\.py)`", note):
+            assert any(f"def {name}(" in source for source in sources), (number, name)
+
+
+def test_each_cell_has_a_note():
+    """What is said without a test says so in words."""
+    rows = [line for line in TEXT.splitlines() if line.startswith("| `")]
+    cells = [cell.strip() for row in rows for cell in row.strip("|").split("|")[1:]]
+    used = {number for cell in cells for number in re.findall(r"\[(\d+)\]", cell)}
+
+    assert used == set(NOTES)
+    assert [cell for cell in cells if re.match(r"(once|the older)\b", cell) and "[" not in cell] == []
