@@ -62,7 +62,8 @@ class TransactionalProducer:
         self._timeout_ms = int(str(dict(params.entries).get(TIMEOUT_KEY, DEFAULT_TIMEOUT_MS)))
         self._undelivered: KafkaError | None = None
         self._ends = self._begun = 0.0
-        config = params.for_transactions(writer)
+        # One that is not delivered fails the commit; why is all that is missing then, so the others need no report.
+        config = params.for_transactions(writer) | {"delivery.report.only.error": True}
         self._client: Any = build_client(Producer, config, on_delivery=self._note_delivery)
         deadline = Deadline(ANSWER_SECONDS)
         self._run("taking over", lambda: self._client.init_transactions(deadline.left()), deadline)
@@ -80,29 +81,43 @@ class TransactionalProducer:
         )
 
     def write(self, topic: str, records: Iterable[Any]) -> None:
+        clock, ends = time.monotonic, self._ends
         for number, record in enumerate(records):
-            if time.monotonic() > self._ends:
+            if clock() > ends:
                 raise self._too_long(number)
-            self._enqueue(_arguments(record, topic), number)
+            try:
+                self._produce(record, topic)
+            except BufferError:
+                self._produce_late(record, topic, number)
             if number % POLL_EVERY == 0:
                 self._client.poll(0)
 
-    def _enqueue(self, arguments: dict[str, Any], number: int) -> None:
-        while True:
-            try:
-                self._client.produce(**arguments)
-            except BufferError:  # the queue is full
-                self._client.poll(QUEUE_FULL_SECONDS)
-                if time.monotonic() > self._ends:
-                    raise self._too_long(number) from None
-            except KafkaException as failure:
-                raise self._translated(failure.args[0], f"writing to {arguments['topic']}") from failure
-            except TypeError as cause:
-                raise ArgumentTypeError(
-                    f"keys and values to write are text, bytes or None; in a record to {arguments['topic']}: {cause}."
-                ) from cause
+    def _produce_late(self, record: Any, topic: str, number: int) -> None:
+        """Wait for room in the queue."""
+        while time.monotonic() < self._ends:
+            self._client.poll(QUEUE_FULL_SECONDS)
+            with suppress(BufferError):
+                return self._produce(record, topic)
+        raise self._too_long(number)
+
+    def _produce(self, record: Any, topic: str) -> None:
+        is_pair = isinstance(record, tuple) and len(record) == 2
+        if not is_pair and not isinstance(record, KafkaRecord):
+            raise ArgumentTypeError(
+                f"a record to write is a (key, value) or a KafkaRecord; this is a {type(record).__name__}."
+            )
+        try:
+            if is_pair:
+                self._client.produce(topic, record[1], record[0])
             else:
-                return
+                given = {name: value for name, value in record._asdict().items() if value is not None}
+                self._client.produce(**{"topic": topic, **given})
+        except KafkaException as failure:
+            raise self._translated(failure.args[0], f"writing to {topic}") from failure
+        except TypeError as cause:
+            raise ArgumentTypeError(
+                f"keys and values to write are text, bytes or None; in a record to {topic}: {cause}."
+            ) from cause
 
     def commit(self) -> None:
         if time.monotonic() > self._ends:
@@ -149,12 +164,3 @@ class TransactionalProducer:
             f"transaction after {self._timeout_ms / 1000:g} s; raise {TIMEOUT_KEY} in the sink's kafkaParams (up to "
             "the brokers' transaction.max.timeout.ms), or make batches smaller with maxRatePerPartition."
         )
-
-
-def _arguments(record: Any, topic: str) -> dict[str, Any]:
-    if isinstance(record, KafkaRecord):
-        given = {name: value for name, value in record._asdict().items() if value is not None}
-        return {"topic": topic, **given}
-    if isinstance(record, tuple) and len(record) == 2:
-        return {"topic": topic, "key": record[0], "value": record[1]}
-    raise ArgumentTypeError(f"a record to write is a (key, value) or a KafkaRecord; this is a {type(record).__name__}.")
