@@ -80,6 +80,23 @@ def sc():
 
 
 @pytest.fixture
+def batch_rdd(sc):
+    """An RDD of one range, as a stream makes it, with the offsets for its elements; `wanted` where a loss begins."""
+    from kafka_direct.offsets import Loss, LossCause
+
+    def make(range_, wanted=None):
+        start, until = range_.fromOffset, range_.untilOffset
+        found = {"cause": LossCause.AGED_OUT, "earliest": start, "latest": until, "resumed": start}
+        losses = [] if wanted is None else [Loss(topic_partition=range_.topicPartition(), wanted=wanted, **found)]
+        rdd = sc.parallelize(range(start, until), 1)
+        given = {"offsetRanges": [range_], "losses": losses, "batchId": 7, "groupId": None}
+        rdd.__dict__ |= {name: lambda value=value: value for name, value in given.items()}
+        return rdd
+
+    return make
+
+
+@pytest.fixture
 def run_stream(sc, kafka):
     """Run a stream until `is_done()`; give what its output raised."""
     from pyspark.streaming import StreamingContext

@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import SparkSession
 
-from kafka_direct.broker import Cluster, TransactionalOutput, read_range
+from kafka_direct.broker import Cluster, TransactionalOutput, read_range, transaction
+from kafka_direct.broker.transactional_producer import TransactionalProducer
 from kafka_direct.errors import ArgumentTypeError, BrokerUnavailable, ConfigError, Fenced, OutOfOrder
 from kafka_direct.offsets import Loss, LossCause, OffsetRange, TopicPartition
 from kafka_direct.options import ClientParams, Subscription
@@ -154,13 +155,76 @@ def test_of_two_copies_of_a_task_one_writes(output, kafka_topic, slow_one_ends):
     assert "has a newer producer" in fenced[0]
 
 
-def test_a_kept_producer_that_was_fenced_is_replaced(output, kafka_topic):
+@pytest.fixture
+def elsewhere(output):
+    """The same output, written from another worker."""
+    params = ClientParams.parse(output.servers | {"client.id": "another worker"})
+    return lambda target: replace(target, params=params)
+
+
+def test_what_an_older_copy_commits_while_it_is_fenced_is_seen(output, kafka_topic, elsewhere, monkeypatch):
+    """Progress is asked after taking over: before, it would miss what the older one commits meanwhile."""
+    source = kafka_topic()
+    target = output.target().claim("me")
+    once = iter([True])
+
+    def take_over(params, writer):
+        if next(once, False):
+            assert elsewhere(target).write("w", [r(source, 0, 1)], [("k", "first")])
+        return TransactionalProducer(params, writer)
+
+    monkeypatch.setattr(transaction, "TransactionalProducer", take_over)
+    assert not target.write("w", [r(source, 0, 1)], [("k", "second")])
+    assert output.values() == ["first"]
+
+
+def test_a_replaced_producer_judges_anew(output, kafka_topic, elsewhere, monkeypatch):
+    """Who fenced the kept one after the look at the progress may have written the very range."""
+    source = kafka_topic()
+    target = output.target().claim("me")
+    assert target.write("w", [r(source, 0, 1)], [("k", "a")])
+    begin, once = TransactionalOutput._begin, iter([True])
+
+    def begin_late(*arguments):
+        if next(once, False):
+            assert elsewhere(target).write("w", [r(source, 1, 2)], [("k", "first")])
+        begin(*arguments)
+
+    monkeypatch.setattr(TransactionalOutput, "_begin", begin_late)
+    assert not target.write("w", [r(source, 1, 2)], [("k", "second")])
+    assert sorted(output.values()) == ["a", "first"]
+
+
+def test_positions_wait_for_a_transaction_that_is_open(output, kafka_topic):
+    """A successor that starts where a dying driver's last transaction began would run into it."""
+    source = kafka_topic()
+    target, partition = output.target().claim("me"), TopicPartition(source, 0)
+    is_open, go_on, answers = threading.Event(), threading.Event(), []
+
+    def slow():
+        yield ("k", "slow")
+        is_open.set()
+        go_on.wait()
+
+    writer = threading.Thread(target=lambda: target.write("w", [r(source, 0, 1)], slow()))
+    writer.start()
+    is_open.wait()
+    reader = threading.Thread(target=lambda: answers.append(output.target().positions([partition])))
+    reader.start()
+    reader.join(0.5)  # time enough for a wrong answer
+    go_on.set()
+    writer.join()
+    reader.join()
+
+    assert answers == [{partition: 1}]
+
+
+def test_a_kept_producer_that_was_fenced_is_replaced(output, kafka_topic, elsewhere):
     """A partition that another worker had meanwhile costs a new producer, not a failed task."""
     source = kafka_topic()
     target = output.target().claim("me")
-    elsewhere = replace(target, params=ClientParams.parse(output.servers | {"client.id": "another worker"}))
 
-    for number, worker in enumerate((target, elsewhere, target, elsewhere)):
+    for number, worker in enumerate((target, elsewhere(target), target, elsewhere(target))):
         assert worker.write("w", [r(source, number, number + 1)], [("k", str(number))])
     assert sorted(output.values()) == list("0123")
 
@@ -197,6 +261,20 @@ def test_a_long_transaction_is_given_up_in_time(output, kafka_topic):
     assert target.positions([TopicPartition(source, 0)]) == {}
 
 
+def test_a_transaction_whose_end_comes_late_is_given_up(output, kafka_topic):
+    """Also when no record comes any more: the commit looks at the time."""
+    source = kafka_topic()
+
+    def hesitant():
+        yield ("k", "early")
+        time.sleep(1.7)  # of the 2 s a fifth is left for the commit
+
+    target = output.target(**{"transaction.timeout.ms": 2000}).claim("me")
+    with pytest.raises(ConfigError, match="its records of w took"):
+        target.write("w", [r(source, 0, 9)], hesitant())
+    assert output.values() == []
+
+
 @pytest.mark.parametrize("wrong", ["text", ("one", "two", "three"), (1, "number"), KafkaRecord(value={"a": 1})])
 def test_what_is_no_record_is_refused(output, kafka_topic, wrong):
     """The error says what is wanted; nothing is written."""
@@ -215,6 +293,92 @@ def test_a_record_may_say_everything(output, kafka_topic):
 
     (message,) = Output(output.servers["bootstrap.servers"], other).records()
     assert (message.partition(), message.timestamp()[1], message.headers()) == (2, stamp, [("h", b"1")])
+
+
+# -- the sink
+
+
+class Batch:
+    """A stream's RDD, as far as `save` looks at it."""
+
+    def __init__(self, range_, *records):
+        self._range, self._records = range_, records
+
+    def offsetRanges(self):
+        return [self._range]
+
+    def losses(self):
+        return []
+
+    def batchId(self):
+        return 7
+
+    def groupId(self):
+        return None
+
+    def getNumPartitions(self):
+        return 1
+
+    def collect(self):
+        assert self._records, "nothing is to be computed"
+        return list(self._records)
+
+
+def test_a_batch_is_computed_once(output, kafka_topic):
+    """Its replay is recognised before; a second output of the same sink is refused."""
+    source, sink = kafka_topic(), output.sink()
+    batch = Batch(r(source, 0, 1), ("k", "a"))
+
+    assert sink.save(batch)
+    with pytest.raises(ConfigError, match="saved to twice in one batch"):
+        sink.save(batch)
+    assert not output.sink().save(Batch(r(source, 0, 1)))
+    assert output.values() == ["a"]
+
+
+def test_a_sink_looks_for_its_successor_before_each_batch(output, kafka_topic):
+    """Also before that has written anything."""
+    source, sink = kafka_topic(), output.sink()
+    assert sink.save(Batch(r(source, 0, 1), ("k", "a")))
+    output.target().claim("the second driver")
+
+    with pytest.raises(Fenced, match="belongs to another driver now, the second driver"):
+        sink.save(Batch(r(source, 1, 2), ("k", "b")))
+    assert output.values() == ["a"]
+
+
+def test_batches_of_another_query_are_others(sc, output):
+    """A query with a new checkpoint counts anew; one that has been succeeded is fenced."""
+    frame, sink = SparkSession(sc).createDataFrame([("v",)], ["value"]), output.sink()
+
+    def save(query, batch_id):
+        sc.setLocalProperty("sql.streaming.queryId", query)
+        try:
+            return sink.save_batch(frame, batch_id)
+        finally:
+            sc.setLocalProperty("sql.streaming.queryId", None)
+
+    assert [save("one", 0), save("two", 0), save("one", 0)] == [True, True, False]
+    output.target().claim("the second driver")
+    with pytest.raises(Fenced, match="the second driver"):
+        save("one", 1)
+    assert output.values() == ["v", "v"]
+
+
+def test_an_accepted_loss_is_stepped_over_in_the_workers(sc, output, kafka_topic, batch_rdd):
+    """Be there records after it or none."""
+    source = kafka_topic()
+    steps = [(0, 2, None), (50, 52, 2), (60, 60, 52), (60, 61, None)]
+    sink, written = output.sink(), []
+    for start, until, wanted in steps:
+        rdd = batch_rdd(r(source, start, until), wanted)
+        written.append(sink.save_partitions(rdd.map(lambda n: ("k", str(n)))))
+        with pytest.raises(ConfigError, match="saved to twice in one batch"):
+            sink.save_partitions(rdd)
+
+    assert written == [1, 1, 0, 1]
+    assert sorted(output.values()) == ["0", "1", "50", "51", "60"]
+    assert sink.positions([source]) == {TopicPartition(source, 0): 61}
 
 
 # -- in streams

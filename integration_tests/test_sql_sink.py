@@ -175,6 +175,22 @@ def test_an_error_that_write_hides_is_not_taken_for_success(postgres_database):
     assert store.load() == {}
 
 
+@pytest.mark.parametrize("form", ["save", "save_partitions"])
+def test_an_accepted_loss_is_stepped_over(database, batch_rdd, form):
+    """Be there records after it or none."""
+    sink, insert, written = SqlSink(database.connect, "results"), database.insert(), []
+    for start, until, wanted in [(0, 2, None), (50, 52, 2), (60, 60, 52), (60, 61, None)]:
+        rdd = batch_rdd(OffsetRange("t", 0, start, until), wanted)
+        written.append(getattr(sink, form)(rdd.map(lambda n: ("k", str(n))), insert))
+        if rdd.count():
+            with pytest.raises(ConfigError, match="saved to twice in one batch"):
+                getattr(sink, form)(rdd, insert)
+
+    assert written == [1, 1, 0, 1]
+    assert sorted(database.results()) == ["0", "1", "50", "51", "60"]
+    assert sink.positions() == {TopicPartition("t", 0): 61}
+
+
 def test_results_of_a_shuffle_are_saved_whole(database, run_stream, kafka_topic, kafka_produce):
     """Counts over a batch and its offsets are one transaction on the driver; per partition they are refused."""
     topic = kafka_topic(partitions=3)

@@ -1,11 +1,13 @@
 """What the copies of one sink share in a process, and how an RDD is traced to its ranges."""
 
 import pickle
+import sqlite3
 from types import SimpleNamespace
 
 import pytest
 
 from kafka_direct.errors import ArgumentTypeError, ConfigError
+from kafka_direct.offsets import OffsetRange
 from kafka_direct.sinks import KafkaSink, SqlSink
 from kafka_direct.sinks.lineage import find_source
 from kafka_direct.sinks.output import Output
@@ -13,7 +15,7 @@ from kafka_direct.sinks.output import Output
 SERVERS = {"bootstrap.servers": "broker:9092"}
 
 
-class Batch:
+class Batch(SimpleNamespace):
     """Stands for a KafkaRDD: something that can be referred to weakly."""
 
 
@@ -42,6 +44,27 @@ def test_a_batch_is_saved_to_an_output_once():
     with pytest.raises(ConfigError, match="saved to twice in one batch"):
         copy.refuse_second(batch)
     copy.refuse_second(Batch())
+
+
+def test_a_batch_that_is_saved_is_not_computed(tmp_path):
+    """A replay costs a look."""
+
+    def batch(*rows):
+        def collect():
+            assert rows, "nothing is to be computed"
+            return rows
+
+        ranges = [OffsetRange("t", 0, 0, 1)]
+        return Batch(offsetRanges=lambda: ranges, losses=list, getNumPartitions=lambda: 1, collect=collect)
+
+    def insert(cursor, rows):
+        cursor.execute("CREATE TABLE results AS SELECT 1")
+
+    def save(batch):
+        return SqlSink(lambda: sqlite3.connect(tmp_path / "results.db"), "orders").save(batch, insert)
+
+    assert save(batch("a"))
+    assert not save(batch())
 
 
 def test_ranges_are_found_through_the_steps_that_keep_partitions():
