@@ -27,7 +27,7 @@ def test_each_test_that_is_named_is_there():
 
 def test_each_cell_has_a_note():
     """What is said without a test says so in words."""
-    rows = [line for line in TEXT.splitlines() if line.startswith("| `")]
+    rows = [line for line in TEXT.splitlines() if line.startswith(("| `", "| your own"))]
     cells = [cell.strip() for row in rows for cell in row.strip("|").split("|")[1:]]
     used = {number for cell in cells for number in re.findall(r"\[(\d+)\]", cell)}
 
