@@ -115,13 +115,17 @@ class Crash:
 
     def kill_worker(self):
         """A Python worker, its daemon, or in a cluster the executor with all of them."""
-        sessions = {self.driver.pid, *(() if self.executors is None else (self.executors.session,))}
-        wanted = ["pyspark.daemon", *([] if self.executors is None else ["CoarseGrainedExecutorBackend"])]
-        found = [(pid, kind) for pid, kind in processes(sessions) for name in wanted if name in kind]
-        if not found:
+        wanted, sessions = {"Python worker": "pyspark.daemon"}, {self.driver.pid}
+        if self.executors is not None:
+            wanted["executor"] = "CoarseGrainedExecutorBackend"
+            sessions.add(self.executors.session)
+        running = list(processes(sessions))
+        found = {name: [pid for pid, command in running if part in command] for name, part in wanted.items()}
+        names = [name for name, pids in found.items() if pids]
+        if not names:
             return False
-        pid, kind = self.chance.choice(found)
-        name = "executor" if "CoarseGrained" in kind else "Python worker"
+        name = self.chance.choice(names)
+        pid = self.chance.choice(found[name])
         self.tell(f"{name} {pid}")
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
