@@ -37,7 +37,8 @@ class Job:
     postgres: str
     master: str
     python_path: str
-    batch_seconds: float = 1.0
+    # Longer than a batch takes on a busy machine: else batches pile up, and each restart plans those it has missed.
+    batch_seconds: float = 3.0
     alone: bool = False  # a stream for each sink, which starts from that alone, without a checkpoint
 
     @property
@@ -151,9 +152,9 @@ def start_query(sc):
     """Structured Streaming from the same source, into a topic of its own."""
     reader = SparkSession(sc).readStream.format("kafka_direct").option("kafka.bootstrap.servers", JOB.bootstrap)
     reader = reader.option("subscribe", JOB.source).option("startingOffsets", "earliest")
-    frame = reader.option("maxOffsetsPerTrigger", "1200").load().select("key", "value")
+    frame = reader.option("maxOffsetsPerTrigger", "4000").load().select("key", "value")
     sink = KafkaSink({"bootstrap.servers": JOB.bootstrap}, JOB.query_topic, name="crash-query")
-    writer = frame.writeStream.foreachBatch(sink.save_batch).trigger(processingTime="1 second")
+    writer = frame.writeStream.foreachBatch(sink.save_batch).trigger(processingTime=f"{JOB.batch_seconds} seconds")
     return writer.option("checkpointLocation", f"{JOB.folder}/query").start()
 
 

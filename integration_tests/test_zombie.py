@@ -72,6 +72,7 @@ def test_a_thawed_driver_changes_nothing_and_says_why(alone, kafka, kafka_topic,
         master="local[2,4]",
         python_path=PATH,
         alone=alone,
+        batch_seconds=1.5,
     )
     prepare(job.folder, job.postgres)
     sinks = ["sqlite", "postgres", "kafka", "whole"] + ([] if alone else ["files"])
