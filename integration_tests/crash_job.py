@@ -154,7 +154,7 @@ def start_query(sc):
     reader = reader.option("subscribe", JOB.source).option("startingOffsets", "earliest")
     frame = reader.option("maxOffsetsPerTrigger", "4000").load().select("key", "value")
     sink = KafkaSink({"bootstrap.servers": JOB.bootstrap}, JOB.query_topic, name="crash-query")
-    writer = frame.writeStream.foreachBatch(sink.save_batch).trigger(processingTime=f"{JOB.batch_seconds} seconds")
+    writer = frame.writeStream.foreachBatch(sink.save_batch).trigger(processingTime=f"{JOB.batch_seconds:g} seconds")
     return writer.option("checkpointLocation", f"{JOB.folder}/query").start()
 
 
