@@ -101,8 +101,10 @@ class Given:
     def refuse_unknown(self, known: Iterable[str]) -> None:
         """Refuse an option that nobody reads, with the nearest one that somebody does."""
         names = {name.lower(): name for name in known}
-        for key, text in self._texts.items():
+        for key in self._texts:
             if key not in names and not key.startswith("kafka."):
                 near = difflib.get_close_matches(key, names, n=1)
-                hint = f"did you mean {names[near[0]]}?" if near else f"its options are {', '.join(sorted(known))}."
-                raise ConfigError(f"the data source kafka_direct has no option {key!r} (given as {text!r}); {hint}")
+                listed = f"its options are {', '.join(sorted(known))}, and those of the client begin with kafka."
+                hint = f"did you mean {names[near[0]]}?" if near else listed
+                # Without its value: it may be a password whose name lacks the prefix.
+                raise ConfigError(f"the data source kafka_direct has no option {key!r}; {hint}")

@@ -178,6 +178,15 @@ def test_an_unknown_option_is_shown_with_the_nearest():
     assert "its options are assign, backpressure" in refusal(zzz="1")
 
 
+def test_an_unknown_option_keeps_its_value_to_itself():
+    """It may be a password whose name lacks the prefix."""
+    text = refusal(**{"sasl.password": "hunter2"})
+
+    assert "no option 'sasl.password'" in text
+    assert "those of the client begin with kafka." in text
+    assert "hunter2" not in text
+
+
 @pytest.mark.parametrize(
     ("text", "ms"), [("10", 10), ("10ms", 10), ("3s", 3000), ("2 min", 120_000), ("1h", 3_600_000), ("1d", 86_400_000)]
 )
