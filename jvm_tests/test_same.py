@@ -6,7 +6,7 @@ What differs on purpose is at the end of docs/structured-streaming.md; each diff
 import json
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import OFFSET_INVALID, Consumer, Producer, TopicPartition
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
@@ -164,6 +164,18 @@ def test_differences_of_a_batch(read, pair):
         assert max(map(len, parts)) == widest
 
 
+def test_a_second_action(read, kafka_produce, pair):
+    """Sees the same offsets here, and newer records there."""
+    topic, _ = pair
+    frames = {source: read(source, subscribe=topic) for source in (OURS, SPARKS)}
+    before = [frames[source].count() for source in (OURS, SPARKS)]
+    kafka_produce(topic, ["x"] * 5, partition=2)
+
+    assert before == [107, 107]
+    assert [frames[source].count() for source in (OURS, SPARKS)] == [107, 112]
+    assert read(OURS, subscribe=topic).count() == 112
+
+
 # -- streams
 
 
@@ -183,7 +195,9 @@ class Run:
             .start()
         )
         assert query.awaitTermination(120)
-        self.ends = [json.loads(progress.sources[0].endOffset) for progress in query.recentProgress]
+        sources = [progress.sources[0] for progress in query.recentProgress]
+        self.ends = [json.loads(source.endOffset) for source in sources]
+        self.metrics = set().union(*(source.metrics for source in sources))
 
 
 @pytest.fixture
@@ -204,6 +218,28 @@ def test_batches(run, pair):
     assert ours.ends[1:] == sparks.ends
     assert ours.values == sparks.values
     assert len(ours.values) == 112
+
+
+def test_differences_of_a_stream(run, kafka, pair):
+    """Only here a group is told of finished work; only there progress has metrics, for which we have `lag`."""
+    topic, _ = pair
+    stands, metrics = {}, {}
+    for source in (OURS, SPARKS):
+        group = f"{topic}-{source}"
+        metrics[source] = run(
+            source, source, subscribe=topic, startingOffsets="earliest", kafka__group__id=group
+        ).metrics
+        consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": group})
+        stands[source] = [
+            p.offset for p in consumer.committed([TopicPartition(topic, n) for n in range(3)], timeout=30)
+        ]
+        consumer.close()
+
+    assert stands == {OURS: [100, 7, 0], SPARKS: [OFFSET_INVALID] * 3}
+    assert metrics == {
+        OURS: set(),
+        SPARKS: {"minOffsetsBehindLatest", "maxOffsetsBehindLatest", "avgOffsetsBehindLatest"},
+    }
 
 
 def test_checkpoints_change_hands(run, kafka_produce, pair):
@@ -229,6 +265,9 @@ BAD = [
     {"subscribe": "t", "startingOffsets": "latest"},
     {"subscribe": "t", "startingOffsets": '{"t":{"0":-1}}'},
     {"subscribe": "t", "startingOffsets": "nowhere"},
+    {"subscribe": "t", "startingOffsets": '{"t":{"1":0}}'},
+    {"subscribe": "t", "startingOffsets": '{"t":{"0":0,"1":0}}'},
+    {"subscribe": "t", "startingOffsets": '{"t":{"0":2}}', "endingOffsets": '{"t":{"0":1}}'},
     {"subscribe": "t", "endingOffsets": "earliest"},
     {"subscribe": "t", "endingOffsets": '{"t":{"0":-2}}'},
     {"subscribe": "t", "startingTimestamp": "soon"},
