@@ -12,7 +12,10 @@ from kafka_direct.options import ClientParams
 
 
 class Stream:
-    """Queries over a topic on one checkpoint; `batches` has what each batch has read, once for every run of it."""
+    """Queries over a topic on one checkpoint; `batches` has what each batch has read, once for every run of it.
+
+    `meanwhile` happens once, in the first batch of a run that has read something.
+    """
 
     def __init__(self, session, kafka, folder):
         self.session = session
@@ -20,6 +23,7 @@ class Stream:
         self.checkpoint = folder / "checkpoint"
         self.batches = {}
         self.queries = []
+        self.meanwhile = None
 
     def frame(self, topic, **options):
         reader = self.session.readStream.format("kafka_direct").schema("value STRING, partition INT")
@@ -28,7 +32,8 @@ class Stream:
             reader = reader.option(name.replace("__", "."), value)
         return reader.load()
 
-    def start(self, topic, trigger=None, **options):
+    def start(self, topic, trigger=None, *, meanwhile=None, **options):
+        self.meanwhile = meanwhile
         writer = self.frame(topic, **options).writeStream.option("checkpointLocation", str(self.checkpoint))
         writer = writer.foreachBatch(self.collect)
         query = (writer if trigger is None else writer.trigger(**trigger)).start()
@@ -45,6 +50,9 @@ class Stream:
     def collect(self, frame, batch_id):
         values = sorted(row.value for row in frame.collect())
         self.batches.setdefault(batch_id, []).append(values)  # complete, as tests look from another thread
+        if values and self.meanwhile is not None:
+            act, self.meanwhile = self.meanwhile, None
+            act()
 
     def values(self):
         batches = dict(self.batches)
@@ -250,6 +258,49 @@ def add_partitions(kafka, topic, total):
     testing.wait_until(
         lambda: len(admin.list_topics(topic, timeout=10).topics[topic].partitions) == total, "partitions", timeout=30
     )
+
+
+def test_partitions_added_while_a_run_ends(stream, kafka, kafka_topic, kafka_produce):
+    """It reads what was there when it began, and ends; the next one reads the new partition from its first record."""
+    topic = kafka_topic()
+    kafka_produce(topic, numbers(0, 6))
+
+    def add():
+        add_partitions(kafka, topic, 2)
+        kafka_produce(topic, numbers(6, 10), partition=1)
+        kafka_produce(topic, numbers(10, 14), partition=0)
+
+    options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": 2, "kafka__group__id": topic}
+    assert stream(topic, meanwhile=add, **options) == numbers(0, 6)
+    assert sorted(stream(topic, **options)) == numbers(6, 14)
+    assert committed(kafka, topic, TopicPartition(topic, 0), TopicPartition(topic, 1)) == {
+        TopicPartition(topic, 0): 10,
+        TopicPartition(topic, 1): 4,
+    }
+
+
+@pytest.mark.parametrize("accept", [False, True])
+def test_a_topic_recreated_while_a_run_ends(stream, kafka, kafka_topic, kafka_produce, accept):
+    """The run stops with the cause; accepted, it ends, and the next one reads all of the new topic, once."""
+    topic = kafka_topic(partitions=2)
+    for partition in range(2):
+        kafka_produce(topic, numbers(10 * partition, 10 * partition + 6), partition=partition)
+
+    def recreate():
+        testing.delete_topic(kafka.bootstrap_servers, topic)
+        testing.create_topic(kafka.bootstrap_servers, topic)  # with one partition
+        kafka_produce(topic, numbers(50, 58))
+
+    options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": 4, "failOnDataLoss": str(not accept)}
+    if not accept:
+        query = stream.start(topic, {"availableNow": True}, meanwhile=recreate, **options)
+        error = error_of(query)
+        assert f"{topic}-0 topic recreated: wanted offset 2, available offsets 0 to 8" in error
+        assert f"{topic}-1 partition deleted: wanted offset 2, available nothing" in error
+        return
+    assert stream(topic, meanwhile=recreate, **options) == ["000", "001", "010", "011"]
+    assert stream(topic, **options) == numbers(50, 58)
+    assert stream(topic, **options) == []
 
 
 def test_min_offsets_wait_for_more(stream, kafka_topic, kafka_produce):

@@ -63,7 +63,9 @@ class StreamPlanner:
 
     def freeze(self) -> None:
         """Read no further than what is there now."""
-        self._target = dict(self.questions.available().latest)
+        available = self.questions.available()
+        self._target = dict(available.latest)
+        self._remember(available)
 
     def next_end(self, start: Offsets, *, is_all: bool) -> dict[TopicPartition, int]:
         """Where the batch after `start` ends; with `is_all` without limits, and new partitions read at once."""
@@ -89,10 +91,6 @@ class StreamPlanner:
         lag = sum(measure_lag(found.offsets, latest).values())
         self._pace.planned(end, records=sum(range_.count() for range_ in ranges), lag=lag)
         return end
-
-    def hold(self, start: Offsets) -> None:
-        """Have the next batch end where it starts."""
-        self._planned = (start, start, ())
 
     def ranges(self, start: Offsets, end: Offsets) -> tuple[OffsetRange, ...]:
         """What the batch from `start` to `end` reads: as planned, or if an earlier run planned it, what is left."""

@@ -61,10 +61,8 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.driver.planner.freeze()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        offsets = _decode(start)
-        end = self.driver.next_end(offsets, is_once=isinstance(limit, ReadAllAvailable))
-        # Spark compares offsets as text: nothing new must be the same text.
-        return start if end == offsets else encode_offsets(end)
+        # Spark compares offsets as text: nothing new must be the same text, which the codec sees to.
+        return encode_offsets(self.driver.next_end(_decode(start), is_once=isinstance(limit, ReadAllAvailable)))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         return encode_offsets(self.driver.planner.latest)
@@ -105,7 +103,6 @@ class _Driver:
             # The first batch reads nothing, so that its end is where the query started: should it have to run again,
             # Spark asks for the start anew, and latest would be another one by then. Trigger.Once has one batch only.
             if not is_once:
-                self.planner.hold(start)
                 return start
         elif self._progress is not None:
             self._progress.finished(start)

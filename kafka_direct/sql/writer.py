@@ -39,6 +39,8 @@ class _Sink:
     def _records(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, dict[str, Any]]]:
         for batch in batches:
             columns = {name: batch.column(place).to_pylist() for name, place in self._columns.items()}
+            if any(number is not None and number < 0 for number in columns.get("partition", ())):
+                raise ConfigError("a row has a partition below 0; leave it NULL for the partition of the key.")
             topics = columns.pop("topic", None) if self._options.topic is None else [self._options.topic] * len(batch)
             names = list(columns)
             for topic, *parts in zip(topics or (), *columns.values(), strict=True):
