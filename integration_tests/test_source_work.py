@@ -1,8 +1,8 @@
 """What runs where the record is fetched, how fast a query goes, and how far it is behind."""
 
 import json
-import time
 import urllib.request
+from pathlib import Path
 
 import pyarrow.compute as pc
 import pytest
@@ -117,34 +117,18 @@ def test_a_transform_that_returns_something_else(load, kafka_topic, kafka_produc
 # -- rate and lag
 
 
-@pytest.mark.parametrize("trigger", [None, {"processingTime": "4 seconds"}])
-def test_batches_settle_at_their_target(session, kafka, kafka_topic, kafka_produce, tmp_path, trigger):
-    """A sink of 300 records a second gets batches of a second, with any trigger: its wait is not taken for work."""
-    topic = kafka_topic(partitions=2)
-    for partition in range(2):
-        kafka_produce(topic, ["x"] * 4000, partition=partition)
-    checkpoint = {} if trigger is None else {"checkpointLocation": str(tmp_path)}
-    reader = session.readStream.format("kafka_direct").option("kafka.bootstrap.servers", kafka.bootstrap_servers)
-    reader = reader.option("subscribe", topic).option("startingOffsets", "earliest").options(**checkpoint)
-    reader = reader.options(backpressure="true", initialRate="20", targetBatchDuration="4s")
-    sizes = []
+def test_batches_settle_at_their_target(session, kafka, monkeypatch):
+    """Within ten batches after the sink was slowed or sped up, with either trigger: its wait is not taken for work."""
+    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parent.parent))
+    from benchmarks import query_backpressure
 
-    def sink(frame, _):
-        sizes.append(frame.count())
-        time.sleep(sizes[-1] / 300)  # the work
+    found = query_backpressure.run(
+        session, kafka.bootstrap_servers, target=2.0, interval=2.5, speeds=[1500, 500, 1500], batches_each=8
+    )
 
-    writer = reader.load().writeStream.foreachBatch(sink).option("checkpointLocation", str(tmp_path))
-    query = (writer if trigger is None else writer.trigger(**trigger)).start()
-    try:
-        testing.wait_until(lambda: len(sizes) > 5, "five batches with records", timeout=120)
-    finally:
-        query.stop()
-
-    assert sizes[0] == 0  # the start
-    assert sizes[1] == 80  # bounded
-    # What a batch costs besides the sink's work depends on the machine; a wait taken for work would keep 80.
-    assert sizes[5] > 200
-    assert sizes[5] < 300 * 4 * 1.25
+    for trigger, rows in found.items():
+        assert rows[0].records == 2000, "the first batch is bounded"
+        assert query_backpressure.is_settled(query_backpressure.settled_after(rows, 2.0)), (trigger, rows)
 
 
 def test_lag_of_a_running_query(session, kafka, kafka_topic, kafka_produce, tmp_path):
