@@ -42,6 +42,14 @@ def pytest_terminal_summary(terminalreporter):
         terminalreporter.write_line(line)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def jvm():
+    """Start the process's JVM without settings: those of its first SparkContext would be the defaults of all others."""
+    from pyspark import SparkContext
+
+    SparkContext._ensure_initialized()
+
+
 @pytest.fixture
 def spark():
     """Give SparkContexts with settings of the test's own, `spark({"key": "value"})`; one at a time."""

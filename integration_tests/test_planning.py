@@ -7,7 +7,8 @@ import pytest
 
 from kafka_direct import testing
 from kafka_direct.broker import Cluster
-from kafka_direct.errors import BrokerUnavailable
+from kafka_direct.errors import BrokerUnavailable, ConfigError
+from kafka_direct.offsets import TopicPartition
 from kafka_direct.options import ClientParams, Subscription
 
 
@@ -59,3 +60,18 @@ def test_unreachable_brokers_are_named_in_bounded_time():
     with pytest.raises(BrokerUnavailable, match=r"127\.0\.0\.1:1 while describing orders.*Connection refused"):
         cluster.find_available(Subscription.parse(["orders"]))
     assert time.monotonic() - began < 30
+
+
+def test_a_topic_that_is_deleted_between_two_questions(kafka, kafka_topic, monkeypatch):
+    """What was there when it was looked for, and is gone when its end is asked, is left out, or refused by name."""
+    there, gone = kafka_topic(), kafka_topic()
+    cluster = Cluster(ClientParams.parse({"bootstrap.servers": kafka.bootstrap_servers}))
+    subscription = Subscription.parse([there, gone])
+    found = cluster.find_partitions(subscription)
+    testing.delete_topic(kafka.bootstrap_servers, gone)
+    ask, answers = cluster.find_partitions, [found, found]
+    monkeypatch.setattr(cluster, "find_partitions", lambda wanted: answers.pop() if answers else ask(wanted))
+
+    assert cluster.find_available(subscription).latest == {TopicPartition(there, 0): 0}
+    with pytest.raises(ConfigError, match=f"there is no topic {gone} on Kafka"):
+        cluster.require_available(subscription)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # A client that never had an answer is most likely told the wrong address; one that had is watching a restart.
 FIRST_ANSWER_SECONDS = 20.0
 LATER_ANSWER_SECONDS = 60.0
-# A topic that was created a moment ago may be unknown to the broker that is asked.
+# A topic that was created a moment ago may be unknown to the broker that is asked; after this, it is gone.
 NEW_TOPIC_SECONDS = 5.0
 PAUSE_SECONDS = 0.2
 # A question to a leader that has died waits for it to come back: it is asked again, of the next leader.
@@ -106,20 +106,36 @@ class Cluster:
             time.sleep(PAUSE_SECONDS)
 
     def find_offsets(self, partitions: Collection[TopicPartition], topic_ids: Mapping[str, str]) -> Available:
-        """The first offset and the end of each partition, at the isolation level of the read."""
+        """The first offset and the end of each partition, at the isolation level of the read.
+
+        What has been deleted since it was found is left out.
+        """
         first, end = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
         earliest, latest = self._list_offsets(dict.fromkeys(partitions, first), dict.fromkeys(partitions, end))
-        return Available(earliest=earliest, latest=latest, topic_ids=topic_ids)
+        known = earliest.keys() & latest.keys()
+        return Available(
+            earliest={p: offset for p, offset in earliest.items() if p in known},
+            latest={p: offset for p, offset in latest.items() if p in known},
+            topic_ids=topic_ids,
+        )
 
     def find_available(self, subscription: Subscription) -> Available:
-        """Everything that planning a batch needs to know."""
+        """Everything that planning a batch needs to know. What does not exist is left out."""
         partitions, topic_ids = self.find_partitions(subscription)
         return self.find_offsets(partitions, topic_ids)
+
+    def require_available(self, subscription: Subscription) -> Available:
+        """`find_available`, refusing a name or a partition that does not exist."""
+        while True:
+            partitions, topic_ids = self.require(subscription)
+            available = self.find_offsets(partitions, topic_ids)
+            if available.latest.keys() == partitions:
+                return available
 
     def find_times(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         """The first offset at or after a time, per partition; None if there is none."""
         (offsets,) = self._list_offsets({p: OffsetSpec.for_timestamp(ms) for p, ms in times_ms.items()})
-        return {partition: offset if offset >= 0 else None for partition, offset in offsets.items()}
+        return {partition: offset if (offset := offsets.get(partition, -1)) >= 0 else None for partition in times_ms}
 
     def _list_topics(self, deadline: Deadline) -> list[str]:
         metadata = self._ask(lambda admin: admin.list_topics(timeout=_attempt(deadline)), "listing topics", deadline)
@@ -137,7 +153,7 @@ class Cluster:
         return self._ask(describe, f"describing {_some(names)}", deadline)
 
     def _list_offsets(self, *specs: Mapping[TopicPartition, OffsetSpec]) -> list[dict[TopicPartition, int]]:
-        deadline = self._deadline()
+        deadline, patience = self._deadline(), Deadline(NEW_TOPIC_SECONDS)
 
         def list_offsets(admin: AdminClient) -> list[dict[TopicPartition, int]]:
             asked = [
@@ -150,7 +166,11 @@ class Cluster:
                 if wanted
             ]
             answers = [
-                {TopicPartition(p.topic, p.partition): future.result().offset for p, future in futures.items()}
+                {
+                    TopicPartition(p.topic, p.partition): found.offset
+                    for p, future in futures.items()
+                    if (found := _unless_unknown(future) if patience.is_over() else future.result()) is not None
+                }
                 for futures in asked
             ]
             return answers or [{} for _ in specs]

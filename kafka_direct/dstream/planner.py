@@ -63,11 +63,11 @@ class BatchPlanner:
         Fixed when first asked: `latest` is the end at that moment, not at the first batch.
         """
         if self._first is None:
-            partitions, topic_ids = self._cluster.require(self._spec.subscription)
-            positions = self._spec.first_positions(partitions)
+            available = self._cluster.require_available(self._spec.subscription)
+            positions = self._spec.first_positions(frozenset(available.latest))
             offsets = resolve_positions(
                 positions,
-                self._cluster.find_offsets(partitions, topic_ids),
+                available,
                 cluster=self._cluster,
                 group=self._group,
                 fallback=self._spec.reset,
@@ -77,7 +77,7 @@ class BatchPlanner:
                 id=-1,
                 ranges=plan_ranges(offsets, offsets),
                 times=(0,),
-                topic_ids=topic_ids,
+                topic_ids=available.topic_ids,
                 waiting=frozenset(p for p, position in positions.items() if isinstance(position, At)),
             )
         return self._first

@@ -196,9 +196,7 @@ def _require_available(params: ClientParams, ranges: tuple[OffsetRange, ...]) ->
     full = [r for r in ranges if r.count() > 0]
     if not full:
         return
-    cluster = Cluster(params)
-    partitions, topic_ids = cluster.require(Subscription.parse(sorted({r.topicPartition() for r in full})))
-    available = cluster.find_offsets(partitions, topic_ids)
+    available = Cluster(params).require_available(Subscription.parse(sorted({r.topicPartition() for r in full})))
     for range_ in full:
         latest = available.latest[range_.topicPartition()]
         if range_.untilOffset > latest:

@@ -38,7 +38,7 @@ class Questions:
 
     def first_available(self) -> Available:
         """What the brokers have, refusing topics and partitions that do not exist."""
-        return self._patiently(lambda: self._cluster.find_offsets(*self._cluster.require(self._options.subscription)))
+        return self._patiently(lambda: self._cluster.require_available(self._options.subscription))
 
     def available(self) -> Available:
         """What the brokers have; topics that do not exist, or not any more, are left out."""
