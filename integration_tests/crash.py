@@ -4,7 +4,8 @@
 
 Real processes: a Kafka of three nodes, PostgreSQL, and the job of crash_job.py, first in `local[2]`, then on a
 standalone cluster (a master and two workers out of the PySpark package). Each kill is told when it happens; Ctrl-C
-ends the killing, not the comparison. The last line is `crash: kills=N records=N lost=0 duplicated=0`; the exit code is 1 if that is not so.
+ends the killing, not the comparison. The last line is `crash: kills=N records=N lost=0 duplicated=0`; the exit code is
+1 if that is not so.
 """
 
 from __future__ import annotations
