@@ -166,15 +166,15 @@ def test_what_an_older_copy_commits_while_it_is_fenced_is_seen(output, kafka_top
     """Progress is asked after taking over: before, it would miss what the older one commits meanwhile."""
     source = kafka_topic()
     target = output.target().claim("me")
-    once = iter([True])
+    once = iter([True])  # the writer is one that no test before has left a producer of
 
     def take_over(params, writer):
         if next(once, False):
-            assert elsewhere(target).write("w", [r(source, 0, 1)], [("k", "first")])
+            assert elsewhere(target).write(source, [r(source, 0, 1)], [("k", "first")])
         return TransactionalProducer(params, writer)
 
     monkeypatch.setattr(transaction, "TransactionalProducer", take_over)
-    assert not target.write("w", [r(source, 0, 1)], [("k", "second")])
+    assert not target.write(source, [r(source, 0, 1)], [("k", "second")])
     assert output.values() == ["first"]
 
 
