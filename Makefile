@@ -69,7 +69,7 @@ java:
 $(VENV)-jvm/.installed: pyproject.toml
 	@sh scripts/require-python $(PYTHON)
 	@$(PYTHON) -m venv $(VENV)-jvm
-	@$(VENV)-jvm/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' 'pyspark==4.2.0'
+	@$(VENV)-jvm/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' 'pyspark==4.2.0' 'pandas>=2.2'  # for mapInArrow
 	@touch $@
 
 $(VENV)/.installed: pyproject.toml
