@@ -58,7 +58,9 @@ class Bench:
         yield jobs.value_bytes()
         yield jobs.json()
         lines = topics.fill(self.kafka, topics.line, records=self.options.records // 2)
-        yield Jobs(spark, lines, has_jvm=has_jvm).words(150)
+        texts = Jobs(spark, lines, has_jvm=has_jvm)
+        yield texts.words(150)
+        yield texts.frequencies(150)
 
     def stream(self):
         """Streams that work off a backlog."""

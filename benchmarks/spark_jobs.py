@@ -94,12 +94,25 @@ class Jobs:
         )
 
     def words(self, size):
+        """A Python function per record, which counts its words."""
+
+        def total(texts):
+            return texts.map(lambda text: len(text.split())).sum()
+
+        return self._of_texts("word count", word_total(self._backlog.records, size), total)
+
+    def frequencies(self, size):
+        """Each word counted: most of the work is the job's own, on both sides."""
+
         def total(texts):
             return sum(texts.flatMap(str.split).map(lambda word: (word, 1)).reduceByKey(add).values().collect())
 
+        return self._of_texts("word frequencies", word_total(self._backlog.records, size), total)
+
+    def _of_texts(self, name, answer, total):
         return self._contest(
-            "word count",
-            word_total(self._backlog.records, size),
+            name,
+            answer,
             lambda: total(self._load("kafka").select("value").rdd.map(lambda row: row[0].decode())),
             {"createRDD": lambda: total(self._rdd().map(lambda pair: pair[1]))},
         )
