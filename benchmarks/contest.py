@@ -64,8 +64,8 @@ class Contest:
 
     def _row(self, name, turns, base):
         seconds = [turn.seconds for turn in turns]
-        millions = self.records / 1e6
-        roles = sorted({role for turn in turns for role in turn.cpu})
+        # An empty batch has a cost, but none per record.
+        roles = sorted({role for turn in turns for role in turn.cpu}) if self.records else []
         return {
             "contest": self.name,
             "contestant": name,
@@ -77,7 +77,8 @@ class Contest:
             "baseline": self.baseline,
             "ratio": None if base is None else round(self._median(name) / base, 3),
             "cpu_s_per_million": {
-                role: round(statistics.median(turn.cpu.get(role, 0) for turn in turns) / millions, 2) for role in roles
+                role: round(statistics.median(turn.cpu.get(role, 0) for turn in turns) * 1e6 / self.records, 2)
+                for role in roles
             },
-            "peak_mb": {role: max(turn.peak.get(role, 0) for turn in turns) >> 20 for role in roles},
+            "peak_mb": {role: max(turn.peak.get(role, 0) for turn in turns) >> 20 for role in turns[0].peak},
         }

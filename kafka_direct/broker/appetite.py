@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 LEAST_BITE = 16 << 10  # a producer's batch, by Java's default: a broker gives no less
-# Half a bite is fetched in vain on average, 5 to 10 % of the range; smaller ones would cost more round trips.
-BITES = 5
+# Half a bite is fetched in vain on average, 4 to 7 % of the range; smaller ones would cost more round trips.
+BITES = 7
 # From here on what is fetched ahead does not count beside the range.
 LARGE_BYTES = 128 << 20
 
