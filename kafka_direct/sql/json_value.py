@@ -7,15 +7,13 @@ those go through Python, field by field: what cannot be read is null, and a fiel
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json as pajson
 
 from kafka_direct.errors import ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 CORRUPT = "_corrupt_record"
 # Below this a failure is looked for one by one.
@@ -45,29 +43,30 @@ def decode_json(values: pa.Array, kind: pa.StructType) -> pa.Array:
     >>> decode_json(values, pa.struct([("id", pa.int64()), ("_corrupt_record", pa.string())])).to_pylist()
     [{'id': 1, '_corrupt_record': None}, {'id': None, '_corrupt_record': 'oops'}, None]
     """
-    texts = values.to_pylist()
-    parsed = [field for field in kind if field.name != CORRUPT]
-    parts = _decode(texts, kind, pa.schema(parsed))
+    fields = pa.schema([field for field in kind if field.name != CORRUPT])
+    parts = _decode(values, kind, fields)
     return pa.concat_arrays(parts) if len(parts) != 1 else parts[0]
 
 
-def _decode(texts: Sequence[bytes | None], kind: pa.StructType, fields: pa.Schema) -> list[pa.Array]:
-    if (whole := _parse_all(texts, kind, fields)) is not None:
+def _decode(values: pa.Array, kind: pa.StructType, fields: pa.Schema) -> list[pa.Array]:
+    if (whole := _parse_all(values, kind, fields)) is not None:
         return [whole]
-    if len(texts) <= FEW:
-        return [pa.array([_parse_one(text, kind) for text in texts], kind)]
-    half = len(texts) // 2
-    return _decode(texts[:half], kind, fields) + _decode(texts[half:], kind, fields)
+    if len(values) <= FEW:
+        return [pa.array([_parse_one(text, kind) for text in values.to_pylist()], kind)]
+    half = len(values) // 2
+    return _decode(values[:half], kind, fields) + _decode(values[half:], kind, fields)
 
 
-def _parse_all(texts: Sequence[bytes | None], kind: pa.StructType, fields: pa.Schema) -> pa.Array | None:
+def _parse_all(values: pa.Array, kind: pa.StructType, fields: pa.Schema) -> pa.Array | None:
     """All at once; None if any of them is not one object of these types."""
     # Each begins and ends as an object does and has no line end in it: then none can continue in the next, and as many
     # rows as there are values are those values.
-    if len(texts) == 0 or len(fields) == 0 or not all(_looks_whole(text) for text in texts):
+    if len(values) == 0 or len(fields) == 0 or values.null_count > 0:
         return None
-    lines = b"\n".join(texts)  # type: ignore[arg-type]  # none is None
-    if lines.count(b"\n") != len(texts) - 1:
+    if not (_all(pc.starts_with(values, "{")) and _all(pc.ends_with(values, "}"))):
+        return None
+    lines: bytes = pc.binary_join(pa.ListArray.from_arrays([0, len(values)], values), b"\n")[0].as_py()
+    if lines.count(b"\n") != len(values) - 1:
         return None
     try:
         table = pajson.read_json(
@@ -77,18 +76,18 @@ def _parse_all(texts: Sequence[bytes | None], kind: pa.StructType, fields: pa.Sc
         )
     except pa.ArrowInvalid:
         return None
-    if table.num_rows != len(texts):
+    if table.num_rows != len(values):
         return None
     columns = dict(zip(table.column_names, table.columns, strict=True))
     arrays = [
-        pa.nulls(len(texts), field.type) if field.name not in columns else _one_array(columns[field.name], field.type)
+        pa.nulls(len(values), field.type) if field.name not in columns else _one_array(columns[field.name], field.type)
         for field in kind
     ]
     return pa.StructArray.from_arrays(arrays, fields=list(kind))
 
 
-def _looks_whole(text: bytes | None) -> bool:
-    return text is not None and text[:1] == b"{" and text[-1:] == b"}"
+def _all(mask: pa.BooleanArray) -> bool:
+    return bool(pc.all(mask).as_py())
 
 
 def _one_array(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
