@@ -99,12 +99,11 @@ class _Driver:
 
     def next_end(self, start: dict[TopicPartition, int], *, is_once: bool) -> dict[TopicPartition, int]:
         is_first, self._is_new, self._is_planned = self._is_new, False, True
-        if is_first:
+        if is_first and not is_once:
             # The first batch reads nothing, so that its end is where the query started: should it have to run again,
             # Spark asks for the start anew, and latest would be another one by then. Trigger.Once has one batch only.
-            if not is_once:
-                return start
-        elif self._progress is not None:
+            return start
+        if self._progress is not None:
             self._progress.finished(start)
         return self.planner.next_end(start, is_all=is_once)
 
