@@ -7,7 +7,6 @@ as they are fetched: no trip through the JVM lies between.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from pyspark import SparkContext
@@ -48,8 +47,8 @@ class RangeReader:
 
     def read(self, index: int, blank: Iterable[Any]) -> Iterator[Any]:
         _exhaust(blank)
-        # No generator in between, which would cost each record a step of the interpreter.
-        return chain.from_iterable(map(self.elements.of, self._chunks(index)))
+        for messages in self._chunks(index):
+            yield from self.elements.of(messages)
 
     def count(self, index: int, blank: Iterable[Any]) -> Iterator[int]:
         _exhaust(blank)
