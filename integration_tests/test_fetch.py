@@ -10,6 +10,7 @@ import pytest
 from kafka_direct import OffsetRange
 from kafka_direct.broker import read_range, reader
 from kafka_direct.broker.appetite import HEARTY
+from kafka_direct.broker.worker_consumer import MessageConsumer, build_fastest
 from kafka_direct.options import ClientParams
 
 RECORDS, SIZE = 40_000, 150
@@ -41,10 +42,10 @@ class Received:
 
     def bytes(self):
         self._by_client.clear()
-        consumers = [consumer for (_, params, _), consumer in reader._idle.items() if params == self.params]
+        consumers = [consumer for (_, params, *_), consumer in reader._idle.items() if params == self.params]
         while len(self._by_client) < len(consumers):
             for consumer in consumers:
-                consumer.poll(0.05)
+                consumer.client.poll(0.05)
         return sum(self._by_client.values())
 
 
@@ -64,13 +65,13 @@ def test_a_backlog_cut_into_ranges_is_fetched_once(kafka, backlog):
     assert received.bytes() - before < 1.3 * (RECORDS - step) * SIZE
 
 
-def test_nothing_is_fetched_while_the_last_records_are_processed(kafka, backlog):
+@pytest.mark.parametrize("build", [MessageConsumer, build_fastest])
+def test_nothing_is_fetched_while_the_last_records_are_processed(kafka, backlog, build):
     """Once they are out the consumer has no partition any more that it would fetch on."""
     params = ClientParams.parse({"bootstrap.servers": kafka.bootstrap_servers, "client.id": uuid4().hex})
-    with reader._lend(params, HEARTY) as lent:
-        range_ = OffsetRange(backlog, 0, 0, 1500)
-        chunks = reader._Reading(lent, range_, skip_lost=False, names=reader.OF_DSTREAMS).chunks(30)
-        assigned = [(chunk[-1].offset(), len(lent.consumer.assignment())) for chunk in chunks]
+    with reader._lend(build, params, HEARTY) as lent:
+        chunks = reader._Reading(lent, OffsetRange(backlog, 0, 0, 1500), poll_seconds=30).chunks()
+        assigned = [(chunk.last_offset(), len(lent.consumer.client.assignment())) for chunk in chunks]
 
     assert assigned[-1] == (1499, 0)
     assert {number for _, number in assigned[:-1]} == {1}

@@ -138,7 +138,7 @@ def test_empty_range_opens_no_consumer(sc):
     def clients(_):
         from kafka_direct.broker import reader
 
-        yield from [dict(params.entries)["bootstrap.servers"] for _, params, _ in reader._idle]
+        yield from [dict(params.entries)["bootstrap.servers"] for _, params, *_ in reader._idle]
 
     assert (rdd.collect(), rdd.count(), rdd.isEmpty()) == ([], 0, True)
     assert "127.0.0.1:1" not in rdd.mapPartitions(clients).collect()
@@ -155,7 +155,7 @@ def test_worker_keeps_its_consumers(sc, params, written):
 
         next(records)
         records.close()
-        yield [params for _, params, _ in reader._idle].count(client_params)
+        yield [params for _, params, *_ in reader._idle].count(client_params)
 
     assert rdd.mapPartitions(clients).collect() == [1] * 5  # so little lies behind them that all have one appetite
     assert rdd.values().collect() == list("abbccddeef")

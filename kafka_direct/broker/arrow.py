@@ -1,15 +1,14 @@
 """The records of a range as Arrow batches, with the columns that are asked for and no others.
 
-A record's parts are taken column by column through the client's C functions: a loop over records in Python would cost
-three times as much.
+Compiled loops copy them (record_array.py). Where these cannot be had, and for headers, a record's parts are taken
+column by column through the client's C functions: a loop over records in Python would cost three times as much.
 """
 
 from __future__ import annotations
 
 import gc
 from contextlib import contextmanager
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,15 +16,21 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 
 from kafka_direct.errors import BrokerError
 
-from .reader import CHUNK, read_range
+from .chunk import MessageChunk
+from .reader import CHUNK, read_chunks
+from .worker_consumer import MessageConsumer, build_fastest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from kafka_direct.offsets import OffsetRange
     from kafka_direct.options import ClientParams
 
-    Column = Callable[["_Chunk", pa.DataType], pa.Array]
+    from .record_array import RecordArray
+    from .worker_consumer import WorkerConsumer
+
+    Build = Callable[[Mapping[str, Any]], WorkerConsumer[MessageChunk | RecordArray]]
+    Make = Callable[["Records", OffsetRange, pa.DataType], pa.Array]
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -53,12 +58,28 @@ def read_batches(
     The names in `columns` are those of `COLUMN_TYPES` in any case, each with one of the types there.
     """
     makers = [_COLUMNS[field.name.lower()] for field in columns]
-    for messages in read_range(params, range_, **settings):
-        with _no_collection():
-            chunk = _Chunk(messages, range_)
-            arrays = [make(chunk, field.type) for make, field in zip(makers, columns, strict=True)]
-            batch = pa.RecordBatch.from_arrays(arrays, schema=columns)
-        yield batch
+    build: Build = MessageConsumer if _headers in makers else build_fastest
+    for chunk in read_chunks(build, params, range_, **settings):
+        for records in _Messages(chunk).parts() if isinstance(chunk, MessageChunk) else chunk.parts():
+            with _no_collection():
+                arrays = [make(records, range_, field.type) for make, field in zip(makers, columns, strict=True)]
+                batch = pa.RecordBatch.from_arrays(arrays, schema=columns)
+            yield batch
+
+
+class Records(Protocol):
+    """Some records of a range, as what the columns are made of."""
+
+    def __len__(self) -> int: ...
+
+    def keys(self) -> pa.Array: ...
+
+    def values(self) -> pa.Array: ...
+
+    def offsets(self) -> pa.Array: ...
+
+    def times(self) -> tuple[pa.Array, pa.Array]:
+        """Each record's time in milliseconds, and its kind by librdkafka's code."""
 
 
 @contextmanager
@@ -73,81 +94,95 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-class _Chunk:
-    """Some records of a range; what two columns are made of is taken from them once."""
+class _Messages:
+    """Records as messages, each column a pass over them."""
 
-    def __init__(self, messages: list[Message], range_: OffsetRange) -> None:
-        self.messages = messages
-        self.range = range_
+    def __init__(self, chunk: MessageChunk) -> None:
+        self.messages = chunk.messages
 
-    @cached_property
-    def timestamps(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The kind of each record's time, by librdkafka's code, and the time in milliseconds."""
-        codes, times = zip(*map(Message.timestamp, self.messages), strict=True)
-        return codes, times
+    def __len__(self) -> int:
+        return len(self.messages)
 
+    def parts(self) -> Iterator[_Messages]:
+        yield self
 
-def _bytes(part: Callable[[Message], Any]) -> Column:
-    def column(chunk: _Chunk, kind: pa.DataType) -> pa.Array:
-        array = pa.array(list(map(part, chunk.messages)), pa.binary())
-        # The same bytes under another name, unchecked: what Spark's own cast does.
-        return array if pa.types.is_binary(kind) else array.view(kind)
+    def keys(self) -> pa.Array:
+        return pa.array(list(map(Message.key, self.messages)), pa.binary())
 
-    return column
+    def values(self) -> pa.Array:
+        return pa.array(list(map(Message.value, self.messages)), pa.binary())
 
+    def offsets(self) -> pa.Array:
+        first, last = self.messages[0].offset(), self.messages[-1].offset()
+        assert first is not None
+        assert last is not None
+        if last - first + 1 == len(self.messages) <= len(_COUNTED):  # without a gap, so C can count
+            return pc.add(_COUNTED[: len(self.messages)], pa.scalar(first, pa.int64()))
+        return pa.array(list(map(Message.offset, self.messages)), pa.int64())
 
-def _offset(chunk: _Chunk, kind: pa.DataType) -> pa.Array:
-    first, last = chunk.messages[0].offset(), chunk.messages[-1].offset()
-    assert first is not None
-    assert last is not None
-    if last - first + 1 == len(chunk.messages) <= len(_COUNTED):  # without a gap, so C can count
-        return pc.add(_COUNTED[: len(chunk.messages)], pa.scalar(first, kind))
-    return pa.array(list(map(Message.offset, chunk.messages)), kind)
-
-
-def _topic(chunk: _Chunk, kind: pa.DataType) -> pa.Array:
-    return pa.repeat(pa.scalar(chunk.range.topic, kind), len(chunk.messages))
+    def times(self) -> tuple[pa.Array, pa.Array]:
+        kinds, times = zip(*map(Message.timestamp, self.messages), strict=True)
+        return pa.array(times, pa.int64()), pa.array(kinds, pa.int32())
 
 
-def _partition(chunk: _Chunk, kind: pa.DataType) -> pa.Array:
-    return pa.repeat(pa.scalar(chunk.range.partition, kind), len(chunk.messages))
+def _key(records: Records, _: OffsetRange, kind: pa.DataType) -> pa.Array:
+    return _named(records.keys(), kind)
 
 
-def _timestamp(chunk: _Chunk, kind: pa.DataType) -> pa.Array:
-    codes, times = chunk.timestamps
-    if TIMESTAMP_NOT_AVAILABLE in codes:
-        times = tuple(-1 if code == TIMESTAMP_NOT_AVAILABLE else ms for code, ms in zip(codes, times, strict=True))
+def _value(records: Records, _: OffsetRange, kind: pa.DataType) -> pa.Array:
+    return _named(records.values(), kind)
+
+
+def _named(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    # The same bytes under another name, unchecked: what Spark's own cast does.
+    return array if pa.types.is_binary(kind) else array.view(kind)
+
+
+def _offset(records: Records, _: OffsetRange, kind: pa.DataType) -> pa.Array:
+    return records.offsets().cast(kind)
+
+
+def _topic(records: Records, range_: OffsetRange, kind: pa.DataType) -> pa.Array:
+    return pa.repeat(pa.scalar(range_.topic, kind), len(records))
+
+
+def _partition(records: Records, range_: OffsetRange, kind: pa.DataType) -> pa.Array:
+    return pa.repeat(pa.scalar(range_.partition, kind), len(records))
+
+
+def _timestamp(records: Records, range_: OffsetRange, kind: pa.DataType) -> pa.Array:
+    times, kinds = records.times()
+    times = pc.if_else(pc.equal(kinds, TIMESTAMP_NOT_AVAILABLE), -1, times)
     try:
-        return pa.array(times, pa.int64()).view(pa.timestamp("ms", "UTC")).cast(kind)
+        return times.view(pa.timestamp("ms", "UTC")).cast(kind)
     except pa.ArrowInvalid:
-        raise BrokerError(_out_of_time(chunk)) from None
+        raise BrokerError(_out_of_time(records, range_)) from None
 
 
-def _out_of_time(chunk: _Chunk) -> str:
-    far = max(chunk.messages, key=lambda message: abs(message.timestamp()[1]))
+def _out_of_time(records: Records, range_: OffsetRange) -> str:
+    stamped = zip(records.offsets().to_pylist(), records.times()[0].to_pylist(), strict=True)
+    offset, far = max(stamped, key=lambda pair: abs(pair[1]))
     return (
-        f"the record at offset {far.offset()} of {chunk.range.topicPartition()} has the timestamp "
-        f"{far.timestamp()[1]}, which in milliseconds is no time that Spark knows: its producer may count in "
-        "microseconds or nanoseconds; correct it, or leave the column timestamp out by a schema."
+        f"the record at offset {offset} of {range_.topicPartition()} has the timestamp {far}, which in milliseconds "
+        "is no time that Spark knows: its producer may count in microseconds or nanoseconds; correct it, or leave the "
+        "column timestamp out by a schema."
     )
 
 
-def _timestamp_type(chunk: _Chunk, kind: pa.DataType) -> pa.Array:
+def _timestamp_type(records: Records, _: OffsetRange, kind: pa.DataType) -> pa.Array:
     # Java counts from -1, librdkafka from 0: no timestamp, the producer's, the broker's.
-    codes, _ = chunk.timestamps
-    if codes.count(codes[0]) == len(codes):
-        return pa.repeat(pa.scalar(codes[0] - 1, kind), len(codes))
-    return pa.array([code - 1 for code in codes], kind)
+    return pc.subtract(records.times()[1], pa.scalar(1, kind))
 
 
-def _headers(chunk: _Chunk, kind: pa.DataType) -> pa.Array:
+def _headers(records: Records, _: OffsetRange, kind: pa.DataType) -> pa.Array:
+    assert isinstance(records, _Messages), "headers are read as messages"
     # None where a record has none, as in Spark's own source.
-    return pa.array(list(map(Message.headers, chunk.messages)), kind)
+    return pa.array(list(map(Message.headers, records.messages)), kind)
 
 
-_COLUMNS: dict[str, Column] = {
-    "key": _bytes(Message.key),
-    "value": _bytes(Message.value),
+_COLUMNS: dict[str, Make] = {
+    "key": _key,
+    "value": _value,
     "topic": _topic,
     "partition": _partition,
     "offset": _offset,

@@ -6,12 +6,11 @@ aborted transactions and compaction leave gaps, also at the end and also over wh
 
 from __future__ import annotations
 
-import gc
 import logging
 import os
 import time
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
@@ -20,14 +19,23 @@ from kafka_direct.errors import BrokerUnavailable, KafkaDirectError
 from kafka_direct.offsets import Loss, LossCause, offsets_lost
 
 from .appetite import UNKNOWN, Appetite, Taste
+from .chunk import Chunk
 from .deadline import Deadline
 from .failure import build_client, servers_of, translate
+from .worker_consumer import MessageConsumer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from kafka_direct.offsets import OffsetRange
     from kafka_direct.options import ClientParams
+
+    from .chunk import Failure
+    from .worker_consumer import WorkerConsumer
+
+    Build = Callable[[Mapping[str, Any]], WorkerConsumer["ChunkT"]]
+
+ChunkT = TypeVar("ChunkT", bound=Chunk)
 
 # Records taken from librdkafka at once. Fewer cost more calls, more cost more memory; flat between 500 and 2000.
 CHUNK = 1000
@@ -63,8 +71,8 @@ _GONE = (
     KafkaError.UNKNOWN_TOPIC_OR_PART,
 )
 
-# Idle consumers of this process, one per configuration.
-_idle: dict[tuple[int, ClientParams, Appetite], Consumer] = {}
+# Idle consumers of this process, one per configuration and kind.
+_idle: dict[tuple[int, ClientParams, Appetite, Build[Any]], WorkerConsumer[Any]] = {}
 
 _tastes: dict[str, Taste] = {}  # by topic
 
@@ -77,7 +85,7 @@ def read_range(
     skip_lost: bool = False,
     names: SettingNames = OF_DSTREAMS,
 ) -> Iterator[list[Message]]:
-    """The records of a range that the isolation level shows, in order, in chunks.
+    """The records of a range that the isolation level shows, in order, in lists.
 
     With `skip_lost` what is gone is logged and left out, instead of raised.
 
@@ -85,11 +93,18 @@ def read_range(
         OffsetsLost: a part of the range is not there any more.
         BrokerUnavailable: nothing came for `poll_seconds`.
     """
+    settings: dict[str, Any] = {"poll_seconds": poll_seconds, "skip_lost": skip_lost, "names": names}
+    for chunk in read_chunks(MessageConsumer, params, range_, **settings):
+        yield chunk.messages
+
+
+def read_chunks(build: Build[ChunkT], params: ClientParams, range_: OffsetRange, **settings: Any) -> Iterator[ChunkT]:
+    """The same in chunks of the consumers that `build` makes; each is closed when the next one is asked for."""
     if range_.count() == 0:
         return
     appetite = _tastes.get(range_.topic, UNKNOWN).appetite(range_.count())
-    with _lend(params, appetite) as lent:
-        yield from _Reading(lent, range_, skip_lost=skip_lost, names=names).chunks(poll_seconds)
+    with _lend(build, params, appetite) as lent:
+        yield from _Reading(lent, range_, **settings).chunks()
 
 
 def check_reader(params: ClientParams) -> None:
@@ -97,75 +112,82 @@ def check_reader(params: ClientParams) -> None:
     build_client(Consumer, params.for_executor()).close()
 
 
-class _Reading:
+class _Reading(Generic[ChunkT]):
     """One range being read by one consumer; `position` is the next offset to see."""
 
-    def __init__(self, lent: _Lent, range_: OffsetRange, *, skip_lost: bool, names: SettingNames) -> None:
+    def __init__(
+        self,
+        lent: _Lent[ChunkT],
+        range_: OffsetRange,
+        *,
+        poll_seconds: float = DEFAULT_POLL_SECONDS,
+        skip_lost: bool = False,
+        names: SettingNames = OF_DSTREAMS,
+    ) -> None:
         self.lent = lent
         self.servers = servers_of(lent.params)
         self.range = range_
         self.position = range_.fromOffset
+        self.poll_seconds = poll_seconds
         self.skip_lost = skip_lost
         self.names = names
 
-    def chunks(self, poll_seconds: float) -> Iterator[list[Message]]:
+    def chunks(self) -> Iterator[ChunkT]:
         until = self.range.untilOffset
         self._assign()
-        deadline, wake, patience = Deadline(poll_seconds), Deadline(WAKE_SECONDS), WAKE_SECONDS
+        deadline, wake, patience = Deadline(self.poll_seconds), Deadline(WAKE_SECONDS), WAKE_SECONDS
         while self.position < until:
             before = self.position
-            polled = _consume(self.lent.consumer, min(CHUNK, until - before), min(1.0, deadline.left()))
-            messages = self._sort_out(polled)
-            if self.position >= until:
-                self._leave(messages)
-            if messages:
-                yield messages
+            with closing(self.lent.consumer.poll(min(CHUNK, until - before), min(1.0, deadline.left()))) as chunk:
+                self._sort_out(chunk)
+                if self.position >= until:
+                    self._leave(chunk)
+                if len(chunk) > 0:
+                    yield chunk
             if self.position > before:
                 # Anew after the yield: the time in between is the caller's.
-                deadline, wake, patience = Deadline(poll_seconds), Deadline(WAKE_SECONDS), WAKE_SECONDS
+                deadline, wake, patience = Deadline(self.poll_seconds), Deadline(WAKE_SECONDS), WAKE_SECONDS
             elif deadline.is_over():
-                self._stalled(poll_seconds)
+                self._stalled()
             elif wake.is_over():
                 self._wake()
                 patience *= WAKE_GROWTH
                 wake = Deadline(patience)
 
     def _assign(self) -> None:
-        self.lent.consumer.assign([self._partition()])
+        self.lent.consumer.assign(self._partition())
 
-    def _leave(self, last: list[Message]) -> None:
+    def _leave(self, last: Chunk) -> None:
         """Stop fetching, which would go on behind the range while the caller has the last records."""
-        if last:
-            _, high = self.lent.consumer.get_watermark_offsets(self._partition(), cached=True)
+        if len(last) > 0:
+            _, high = self.lent.consumer.client.get_watermark_offsets(self._partition(), cached=True)
             # Values only: a key beside them matters little for the size of a fetch.
-            _tastes[self.range.topic] = Taste(sum(map(len, last)) / len(last), high - self.range.untilOffset)
+            _tastes[self.range.topic] = Taste(last.value_bytes() / len(last), high - self.range.untilOffset)
         self.lent.consumer.unassign()
 
     def _partition(self) -> ClientPartition:
         return ClientPartition(self.range.topic, self.range.partition, self.position)
 
-    def _sort_out(self, polled: list[Message]) -> list[Message]:
-        """The records of the range among what was polled; moves the position after them."""
-        # Errors come as messages, and are rare: one look through C finds that there is none.
-        messages = polled if not any(map(Message.error, polled)) else list(self._without_errors(polled))
-        if messages:
-            self.position = max(self.position, _offset(messages[-1]) + 1)
-        while messages and _offset(messages[-1]) >= self.range.untilOffset:
-            messages.pop()
-        return messages
+    def _sort_out(self, chunk: Chunk) -> None:
+        """Leave the records of the range in the chunk, move the position after them, and see to the errors."""
+        failures = chunk.take_failures()
+        if len(chunk) > 0:
+            self.position = max(self.position, chunk.last_offset() + 1)
+            chunk.cut(self.range.untilOffset)
+        # After the records, which came before the errors: what is there is not asked for again, and is not lost.
+        for failure in failures:
+            if self.position < self.range.untilOffset:
+                self._face(failure)
 
-    def _without_errors(self, polled: list[Message]) -> Iterator[Message]:
-        for message in polled:
-            error = message.error()
-            if error is None:
-                yield message
-            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
-                # The end of the log is also the end of what cannot be seen before it.
-                self.position = max(self.position, _offset(message))
-            elif error.code() in _GONE:
-                self._lose()
-            elif not (translated := translate(error, f"reading {self.range}", self.servers)).retriable:
-                raise translated
+    def _face(self, failure: Failure) -> None:
+        code = failure.error.code()
+        if code == KafkaError._PARTITION_EOF:  # noqa: SLF001
+            # The end of the log is also the end of what cannot be seen before it.
+            self.position = max(self.position, failure.offset)
+        elif code in _GONE:
+            self._lose()
+        elif not (translated := translate(failure.error, f"reading {self.range}", self.servers)).retriable:
+            raise translated
 
     def _wake(self) -> None:
         """Nothing came for a while: the partition is gone, or its broker is away, or else it is the consumer.
@@ -183,7 +205,7 @@ class _Reading:
         self.lent.renew()
         self._assign()
 
-    def _stalled(self, seconds: float) -> None:
+    def _stalled(self) -> None:
         """Nothing came for too long: the log may be shorter than it was, else the broker is away."""
         try:
             _, latest = self._watermarks()
@@ -192,8 +214,8 @@ class _Reading:
             is_lost = False  # nobody knows
         if not is_lost:
             raise BrokerUnavailable(
-                f"no record of {self.range} came from Kafka at {self.servers} for {seconds:g} s, standing at offset "
-                f"{self.position}; check the brokers, or raise {self.names.poll_seconds}.",
+                f"no record of {self.range} came from Kafka at {self.servers} for {self.poll_seconds:g} s, standing at "
+                f"offset {self.position}; check the brokers, or raise {self.names.poll_seconds}.",
                 servers=self.servers,
             )
         self._lose()
@@ -226,7 +248,7 @@ class _Reading:
         try:
             if not self._exists():
                 return None, None
-            earliest, latest = self.lent.consumer.get_watermark_offsets(self._partition(), timeout=5)
+            earliest, latest = self.lent.consumer.client.get_watermark_offsets(self._partition(), timeout=5)
         except KafkaException as failure:
             raise translate(failure.args[0], f"looking for {self.range}", self.servers) from failure
         return earliest, latest
@@ -236,58 +258,40 @@ class _Reading:
         for attempt in range(ABSENCE_ATTEMPTS):
             if attempt > 0:
                 time.sleep(ABSENCE_PAUSE_SECONDS)  # a broker that has just started does not know all topics yet
-            topic = self.lent.consumer.list_topics(self.range.topic, timeout=5).topics[self.range.topic]
+            topic = self.lent.consumer.client.list_topics(self.range.topic, timeout=5).topics[self.range.topic]
             if self.range.partition in topic.partitions:
                 return True
         return False
 
 
-def _offset(message: Message) -> int:
-    offset = message.offset()
-    assert offset is not None, "only a message that was never sent has none"
-    return offset
-
-
-def _consume(consumer: Consumer, count: int, seconds: float) -> list[Message]:
-    # Thousands of messages made at once set off one collection after the other, which find nothing: half the time.
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        # Asked for all at once, it would wait out its time wherever the range has a gap, as after each transaction.
-        first = consumer.consume(1, seconds)
-        return first + consumer.consume(count - 1, 0) if first and count > 1 else first
-    finally:
-        if collecting:
-            gc.enable()
-
-
-class _Lent:
+class _Lent(Generic[ChunkT]):
     """A consumer on loan to one reading, which may change it for a new one."""
 
-    def __init__(self, params: ClientParams, appetite: Appetite) -> None:
+    def __init__(self, build: Build[ChunkT], params: ClientParams, appetite: Appetite) -> None:
         self.params = params
+        self._build = build
         self._appetite = appetite
         # Clients do not survive a fork, so the process id is part of the key.
-        self._key = (os.getpid(), params, appetite)
-        self.consumer = _idle.pop(self._key) if self._key in _idle else self._build()
+        self._key = (os.getpid(), params, appetite, build)
+        self.consumer: WorkerConsumer[ChunkT] = _idle.pop(self._key) if self._key in _idle else self._new()
 
     def renew(self) -> None:
         self.consumer.close()
-        self.consumer = self._build()
+        self.consumer = self._new()
 
     def give_back(self) -> None:
         self.consumer.unassign()
         if _idle.setdefault(self._key, self.consumer) is not self.consumer:
             self.consumer.close()
 
-    def _build(self) -> Consumer:
-        return build_client(Consumer, self.params.for_executor(self._appetite.settings()))
+    def _new(self) -> WorkerConsumer[ChunkT]:
+        return self._build(self.params.for_executor(self._appetite.settings()))
 
 
 @contextmanager
-def _lend(params: ClientParams, appetite: Appetite) -> Iterator[_Lent]:
+def _lend(build: Build[ChunkT], params: ClientParams, appetite: Appetite) -> Iterator[_Lent[ChunkT]]:
     """An idle consumer of this process, or a new one; two ranges read in turns get one each."""
-    lent = _Lent(params, appetite)
+    lent = _Lent(build, params, appetite)
     try:
         yield lent
     except KafkaException:

@@ -1,0 +1,186 @@
+"""The compiled way into Arrow: the same rows as from messages, and back to messages wherever it cannot go."""
+
+import gc
+import logging
+import os
+import subprocess
+import sys
+
+import psutil
+import pyarrow as pa
+import pytest
+from confluent_kafka import Producer, TopicPartition
+
+from kafka_direct import OffsetRange, testing
+from kafka_direct.broker import arrow, record_array, worker_consumer
+from kafka_direct.broker.arrow import COLUMN_TYPES, read_batches
+from kafka_direct.broker.librdkafka import SWITCH, load_librdkafka
+from kafka_direct.broker.worker_consumer import ArrayConsumer, MessageConsumer, build_fastest
+from kafka_direct.errors import BrokerUnavailable, ConfigError
+from kafka_direct.options import ClientParams
+from kafka_direct.testing.node import free_ports
+
+pytestmark = pytest.mark.skipif(load_librdkafka() is None, reason="kafka_direct was built without a C compiler")
+
+COLUMNS = pa.schema([(name, kinds[0]) for name, kinds in COLUMN_TYPES.items() if name != "headers"])
+
+
+@pytest.fixture
+def library():
+    return load_librdkafka()
+
+
+def params_of(kafka, **given):
+    return ClientParams.parse({"bootstrap.servers": kafka.bootstrap_servers, **given})
+
+
+def read(kafka, topic, until, start=0, columns=COLUMNS, **given):
+    batches = read_batches(params_of(kafka, **given), OffsetRange(topic, 0, start, until), columns, poll_seconds=60)
+    return pa.Table.from_batches(batches, columns)
+
+
+def read_messages(*args, monkeypatch, **given):
+    with monkeypatch.context() as patch:
+        patch.setattr(arrow, "build_fastest", MessageConsumer)
+        return read(*args, **given)
+
+
+def test_every_shape_of_record_is_the_same_row_as_from_messages(kafka, kafka_topic, monkeypatch):
+    """Null, empty and long keys and values, times of both kinds, aborted and control records between them."""
+    topic = kafka_topic()
+    keys, values = [None, b"", b"k", b"\x00" * 300], [None, b"", b"\xff\xfe", b"v" * 5000, "päck".encode()]
+    producer = Producer(
+        {"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": topic, "compression.type": "zstd"}
+    )
+    producer.init_transactions()
+    for round_ in range(6):
+        producer.begin_transaction()
+        for number in range(700):
+            key, value = keys[number % len(keys)], values[(number + round_) % len(values)]
+            producer.produce(topic, value, key, partition=0, timestamp=1_600_000_000_000 + number)
+        producer.flush()  # an abort would keep back what has not been sent
+        (producer.commit_transaction if round_ % 2 == 0 else producer.abort_transaction)()
+    until = 6 * 701
+
+    for isolation, rows in (("read_committed", 2100), ("read_uncommitted", 4200)):
+        ours = read(kafka, topic, until, **{"isolation.level": isolation})
+        theirs = read_messages(kafka, topic, until, monkeypatch=monkeypatch, **{"isolation.level": isolation})
+        assert ours.num_rows == rows
+        assert ours.equals(theirs)
+        ours.validate(full=True)
+
+    part = read(kafka, topic, 1999, start=3, **{"isolation.level": "read_committed"})
+    assert part["offset"].to_pylist()[0] == 3
+    assert max(part["offset"].to_pylist()) <= 1998
+
+
+def test_a_time_of_the_brokers(kafka, monkeypatch):
+    topic = testing.create_topic(kafka.bootstrap_servers, config={"message.timestamp.type": "LogAppendTime"})
+    testing.produce(kafka.bootstrap_servers, topic, ["a", "b"])
+
+    ours = read(kafka, topic, 2)
+
+    assert ours["timestampType"].to_pylist() == [1, 1]
+    assert ours.equals(read_messages(kafka, topic, 2, monkeypatch=monkeypatch))
+
+
+def test_the_compiled_way_is_taken(kafka, kafka_topic, kafka_produce, monkeypatch):
+    """The other tests here would pass without it."""
+    topic = kafka_topic()
+    kafka_produce(topic, ["a"])
+    built = []
+    monkeypatch.setattr(arrow, "build_fastest", lambda config: built.append(build_fastest(config)) or built[-1])
+
+    assert read(kafka, topic, 1)["value"].to_pylist() == [b"a"]
+    assert isinstance(built[0], ArrayConsumer)
+
+
+def test_a_chunk_larger_than_a_column_holds_comes_in_parts(kafka, kafka_topic, kafka_produce, monkeypatch):
+    topic = kafka_topic()
+    kafka_produce(topic, [str(number) * 1000 for number in range(1000)])
+    monkeypatch.setattr(record_array, "MOST_BYTES", 10_000)
+
+    batches = list(read_batches(params_of(kafka), OffsetRange(topic, 0, 0, 1000), COLUMNS, poll_seconds=60))
+
+    assert max(batch["value"].nbytes for batch in batches) < 15_000
+    assert pa.Table.from_batches(batches)["offset"].to_pylist() == list(range(1000))
+
+
+def test_memory_is_given_back(kafka, kafka_topic, kafka_produce):
+    """Read to the end, or left in the middle: a megabyte a round would show."""
+    topic = kafka_topic()
+    kafka_produce(topic, ["x" * 1000] * 5000, config={"linger.ms": 20})
+    range_ = OffsetRange(topic, 0, 0, 5000)
+
+    def round_():
+        assert read(kafka, topic, 5000).num_rows == 5000
+        left = read_batches(params_of(kafka), range_, COLUMNS, poll_seconds=60)
+        next(left)
+        left.close()
+        gc.collect()
+
+    for _ in range(10):
+        round_()
+    before = psutil.Process().memory_info().rss
+    for _ in range(60):
+        round_()
+    assert psutil.Process().memory_info().rss - before < 40 << 20
+
+
+def test_errors_come_out_of_the_array_and_records_stay(kafka, kafka_topic, kafka_produce, library):
+    topic = kafka_topic()
+    kafka_produce(topic, ["a", "b"])
+    consumer = ArrayConsumer(params_of(kafka).for_executor(), library)
+    consumer.assign(TopicPartition(topic, 0, 0))
+
+    failures, offsets = [], []
+    while not failures:
+        chunk = consumer.poll(100, 10)
+        failures += chunk.take_failures()
+        offsets += chunk.offsets().to_pylist()
+        chunk.close()
+
+    assert offsets == [0, 1]
+    assert [(failure.error.name(), failure.offset) for failure in failures] == [("_PARTITION_EOF", 2)]
+    consumer.close()
+
+
+def test_what_librdkafka_logs_arrives_in_pythons_log(caplog):
+    config = {"bootstrap.servers": f"127.0.0.1:{free_ports(1)[0]}"}
+    params = ClientParams.parse(config)
+    with caplog.at_level(logging.DEBUG), pytest.raises(BrokerUnavailable, match="no record of"):
+        list(read_batches(params, OffsetRange("t", 0, 0, 1), COLUMNS, poll_seconds=1))
+
+    assert any(r.name == "kafka_direct.librdkafka" and "refused" in r.getMessage() for r in caplog.records)
+
+
+def test_callables_are_called(kafka, kafka_topic, kafka_produce):
+    """By confluent-kafka, in the reader's thread: librdkafka's own call for records must not meet them."""
+    topic = kafka_topic()
+    kafka_produce(topic, ["x" * 100] * 50_000, config={"linger.ms": 20})
+    told, logger = [], logging.getLogger("test_callables_are_called")
+    given = {"stats_cb": told.append, "statistics.interval.ms": 1, "logger": logger, "debug": "fetch"}
+    while len(told) < 5:
+        assert read(kafka, topic, 50_000, **given).num_rows == 50_000
+
+
+def test_a_library_that_cannot_be_loaded_is_done_without(kafka, library, monkeypatch, caplog, tmp_path):
+    elsewhere = type("Elsewhere", (), {"client": library.client, "loops": library.loops, "path": tmp_path / "no.so"})
+    monkeypatch.setattr(worker_consumer, "load_librdkafka", elsewhere)
+
+    consumer = build_fastest(params_of(kafka).for_executor())
+
+    assert isinstance(consumer, MessageConsumer)
+    assert "reads slower" in caplog.text
+    consumer.close()
+
+
+def test_a_wrong_parameter_is_said_as_ever(kafka):
+    with pytest.raises(ConfigError, match="not accepted by librdkafka"):
+        build_fastest(params_of(kafka).for_executor() | {"fetch.wait.max.ms": -5})
+
+
+def test_it_can_be_switched_off():
+    ask = "from kafka_direct.broker.librdkafka import load_librdkafka as load; print(load() is None)"
+    done = subprocess.run([sys.executable, "-c", ask], env=os.environ | {SWITCH: "0"}, capture_output=True, check=True)
+    assert done.stdout.split() == [b"True"]

@@ -1,0 +1,119 @@
+"""librdkafka's own functions, below confluent-kafka's objects, and the compiled loops of records.c over its messages.
+
+Only public functions are used, of the very library that confluent-kafka has loaded. Where anything of it is missing,
+such as the compiled part because there was no compiler, there is no `Librdkafka`, and messages are read one by one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.machinery
+import logging
+import os
+from ctypes import POINTER, c_char_p, c_int, c_int32, c_int64, c_size_t, c_ssize_t, c_void_p
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from confluent_kafka import cimpl
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SWITCH = "KAFKA_DIRECT_COMPILED"  # an environment variable; 0 reads messages one by one
+MAJOR_VERSION = 2  # what the layout of messages and the functions were tried with
+
+log = logging.getLogger("kafka_direct")
+
+
+class Record(ctypes.Structure):
+    """rd_kafka_message_t."""
+
+    _fields_ = (
+        ("error", c_int),
+        ("topic", c_void_p),
+        ("partition", c_int32),
+        ("value", c_void_p),
+        ("value_size", c_size_t),
+        ("key", c_void_p),
+        ("key_size", c_size_t),
+        ("offset", c_int64),
+        ("internal", c_void_p),
+    )
+
+
+class Survey(ctypes.Structure):
+    """What a chunk's columns will take."""
+
+    _fields_ = (
+        ("failures", c_int64),
+        ("key_bytes", c_int64),
+        ("key_nulls", c_int64),
+        ("value_bytes", c_int64),
+        ("value_nulls", c_int64),
+    )
+
+
+_SIGNATURES = {
+    "rd_kafka_version": (c_int, ()),
+    "rd_kafka_queue_get_partition": (c_void_p, (c_void_p, c_char_p, c_int32)),
+    "rd_kafka_queue_forward": (None, (c_void_p, c_void_p)),
+    "rd_kafka_queue_destroy": (None, (c_void_p,)),
+    "rd_kafka_consume_batch_queue": (c_ssize_t, (c_void_p, c_int, c_void_p, c_size_t)),
+    "rd_kafka_message_errstr": (c_char_p, (c_void_p,)),
+    "rd_kafka_message_timestamp": (c_int64, (c_void_p, POINTER(c_int))),
+    "rd_kafka_message_destroy": (None, (c_void_p,)),
+    "rd_kafka_conf_interceptor_add_on_new": (c_int, (c_void_p, c_char_p, c_void_p, c_void_p)),
+}
+_LOOPS = {
+    "kafka_direct_bind": (None, (c_void_p, c_void_p, c_void_p)),
+    "kafka_direct_take_client": (c_void_p, ()),
+    "kafka_direct_survey": (None, (c_void_p, c_int64, POINTER(Survey))),
+    "kafka_direct_fitting": (c_int64, (c_void_p, c_int64, c_int64)),
+    "kafka_direct_bytes": (None, (c_void_p, c_int64, c_int, c_void_p, c_void_p, c_void_p)),
+    "kafka_direct_offsets": (None, (c_void_p, c_int64, c_void_p)),
+    "kafka_direct_times": (None, (c_void_p, c_int64, c_void_p, c_void_p)),
+    "kafka_direct_destroy": (None, (c_void_p, c_int64)),
+}
+
+
+class Librdkafka:
+    """The functions, by their own names: `client.rd_kafka_...` and `loops.kafka_direct_...`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        # A handle on the extension finds what it was linked with, wherever the wheel or the system has it.
+        self.client = _declared(ctypes.CDLL(cimpl.__file__), _SIGNATURES)
+        self.loops = _declared(ctypes.CDLL(str(path)), _LOOPS)
+        called = ("conf_interceptor_add_on_new", "message_timestamp", "message_destroy")
+        self.loops.kafka_direct_bind(*(ctypes.cast(self.client[f"rd_kafka_{name}"], c_void_p) for name in called))
+
+
+@cache
+def load_librdkafka() -> Librdkafka | None:
+    """None where it cannot be had, and why in the log."""
+    if os.environ.get(SWITCH) == "0":
+        return None
+    suffixes = importlib.machinery.EXTENSION_SUFFIXES
+    found = [path for suffix in suffixes if (path := Path(__file__).with_name(f"_records{suffix}")).exists()]
+    if not found:
+        log.info("kafka_direct was built without its compiled part (no C compiler); the data source reads slower")
+        return None
+    try:
+        library = Librdkafka(found[0])
+        version = library.client.rd_kafka_version() >> 24
+    except (OSError, AttributeError) as reason:
+        log.warning("the compiled part of kafka_direct cannot be used (%s); the data source reads slower", reason)
+        return None
+    if version != MAJOR_VERSION:
+        log.warning("librdkafka %d is not known here; the data source reads slower", version)
+        return None
+    return library
+
+
+def _declared(library: ctypes.CDLL, signatures: Mapping[str, tuple[type | None, tuple[type, ...]]]) -> ctypes.CDLL:
+    for name, (result, arguments) in signatures.items():
+        function = library[name]
+        function.restype, function.argtypes = result, list(arguments)
+        setattr(library, name, function)  # the very object that has the signature
+    return library

@@ -1,0 +1,116 @@
+/* The loops over records: from the array of messages that librdkafka hands out to the buffers of Arrow's columns.
+ *
+ * Everything else is decided in Python, a chunk at a time (record_array.py, librdkafka.py). Nothing here needs Python's or
+ * librdkafka's headers: `struct message` is rd_kafka_message_t, public and unchanged since librdkafka 0.8, and the three
+ * functions that are called are handed in by `bind`. Built when the package is; without it Python does the same, slower.
+ */
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef struct message {
+    int error;
+    void *topic;
+    int32_t partition;
+    void *value;
+    size_t value_size;
+    void *key;
+    size_t key_size;
+    int64_t offset;
+    void *internal;
+} message;
+
+typedef struct {
+    int64_t failures; /* messages that are an error and no record */
+    int64_t key_bytes, key_nulls;
+    int64_t value_bytes, value_nulls;
+} survey;
+
+typedef int on_new(void *client, const void *conf, void *opaque, char *why, size_t why_size);
+
+static int (*add_on_new)(void *conf, const char *name, on_new *call, void *opaque);
+static int64_t (*timestamp_of)(const message *record, int *kind);
+static void (*destroy)(message *record);
+
+void kafka_direct_bind(void *add_on_new_, void *timestamp_of_, void *destroy_) {
+    add_on_new = (int (*)(void *, const char *, on_new *, void *))add_on_new_;
+    timestamp_of = (int64_t (*)(const message *, int *))timestamp_of_;
+    destroy = (void (*)(message *))destroy_;
+}
+
+/* confluent-kafka does not show the rd_kafka_t in a Consumer. librdkafka shows it to its plugins, which this library is
+ * for the consumers that name it in plugin.library.paths, in the thread that makes the consumer. */
+static _Thread_local void *newest_client;
+
+static int keep_client(void *client, const void *conf, void *opaque, char *why, size_t why_size) {
+    (void)conf, (void)opaque, (void)why, (void)why_size;
+    newest_client = client;
+    return 0;
+}
+
+int conf_init(void *conf, void **opaque, char *why, size_t why_size) {
+    (void)opaque, (void)why, (void)why_size;
+    return add_on_new == NULL ? 0 : add_on_new(conf, "kafka_direct", keep_client, NULL);
+}
+
+void *kafka_direct_take_client(void) {
+    void *client = newest_client;
+    newest_client = NULL;
+    return client;
+}
+
+void kafka_direct_survey(message *const *records, int64_t count, survey *found) {
+    survey sum = {0};
+    for (int64_t i = 0; i < count; i++) {
+        const message *record = records[i];
+        sum.failures += record->error != 0;
+        if (record->key == NULL) sum.key_nulls++;
+        else sum.key_bytes += (int64_t)record->key_size;
+        if (record->value == NULL) sum.value_nulls++;
+        else sum.value_bytes += (int64_t)record->value_size;
+    }
+    *found = sum;
+}
+
+/* How many of the first records have no more than `limit` bytes of keys and of values; at least one. */
+int64_t kafka_direct_fitting(message *const *records, int64_t count, int64_t limit) {
+    int64_t key_bytes = 0, value_bytes = 0;
+    for (int64_t i = 0; i < count; i++) {
+        key_bytes += records[i]->key == NULL ? 0 : (int64_t)records[i]->key_size;
+        value_bytes += records[i]->value == NULL ? 0 : (int64_t)records[i]->value_size;
+        if (i > 0 && (key_bytes > limit || value_bytes > limit)) return i;
+    }
+    return count;
+}
+
+/* Keys or values as Arrow has them. `validity` comes zeroed, or is NULL where no record is without. */
+void kafka_direct_bytes(message *const *records, int64_t count, int is_key, int32_t *ends, uint8_t *validity, uint8_t *data) {
+    int32_t end = 0;
+    ends[0] = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const void *bytes = is_key ? records[i]->key : records[i]->value;
+        if (bytes != NULL) {
+            const size_t size = is_key ? records[i]->key_size : records[i]->value_size;
+            memcpy(data + end, bytes, size);
+            end += (int32_t)size;
+            if (validity != NULL) validity[i >> 3] |= (uint8_t)(1u << (i & 7));
+        }
+        ends[i + 1] = end;
+    }
+}
+
+void kafka_direct_offsets(message *const *records, int64_t count, int64_t *offsets) {
+    for (int64_t i = 0; i < count; i++) offsets[i] = records[i]->offset;
+}
+
+void kafka_direct_times(message *const *records, int64_t count, int64_t *milliseconds, int32_t *kinds) {
+    for (int64_t i = 0; i < count; i++) {
+        int kind = 0;
+        milliseconds[i] = timestamp_of(records[i], &kind);
+        kinds[i] = kind;
+    }
+}
+
+void kafka_direct_destroy(message **records, int64_t count) {
+    for (int64_t i = 0; i < count; i++) destroy(records[i]);
+}
