@@ -17,7 +17,7 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 from kafka_direct.errors import BrokerError
 
 from .chunk import MessageChunk
-from .reader import CHUNK, read_chunks
+from .reader import read_chunks
 from .worker_consumer import MessageConsumer, build_fastest
 
 if TYPE_CHECKING:
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 TIMESTAMP = pa.timestamp("us", tz="UTC")
-
-_COUNTED = pa.array(range(CHUNK), pa.int64())
 
 # The columns of Spark's own source, in its order, each with the types it can be read as: its own type first.
 COLUMN_TYPES: dict[str, tuple[pa.DataType, ...]] = {
@@ -113,11 +111,6 @@ class _Messages:
         return pa.array(list(map(Message.value, self.messages)), pa.binary())
 
     def offsets(self) -> pa.Array:
-        first, last = self.messages[0].offset(), self.messages[-1].offset()
-        assert first is not None
-        assert last is not None
-        if last - first + 1 == len(self.messages) <= len(_COUNTED):  # without a gap, so C can count
-            return pc.add(_COUNTED[: len(self.messages)], pa.scalar(first, pa.int64()))
         return pa.array(list(map(Message.offset, self.messages)), pa.int64())
 
     def times(self) -> tuple[pa.Array, pa.Array]:
