@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 
 import psutil
 
@@ -40,6 +41,15 @@ class Meter:
                     continue  # it has ended
             if self._ended.wait(SAMPLE_SECONDS):
                 return
+
+
+def resident():
+    """Bytes resident now, by role."""
+    sizes = {}
+    for role, process in _family():
+        with suppress(psutil.Error):  # it has ended
+            sizes[role] = sizes.get(role, 0) + process.memory_info().rss
+    return sizes
 
 
 def _family():

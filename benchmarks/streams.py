@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import tempfile
 import threading
@@ -11,6 +12,7 @@ from pyspark.streaming import StreamingContext
 from pyspark.streaming.listener import StreamingListener
 
 from benchmarks.contest import Contest
+from benchmarks.cost import resident
 from benchmarks.topics import word_total
 from kafka_direct import createDirectStream
 
@@ -31,6 +33,7 @@ class Watch(StreamingListener):
         self.infos.append(
             {
                 "records": info.numRecords(),
+                "submitted": info.submissionTime(),
                 "began": info.processingStartTime(),
                 "ended": info.processingEndTime(),
                 "at": info.batchTime().milliseconds(),
@@ -155,25 +158,51 @@ class Overhead:
         return sum(counts[: self._batches]), statistics.median(late[5:]) / 1000
 
 
-def growth(spark, backlog, batches, interval=0.05):
-    """Milliseconds per batch and the driver's memory over a stream of many batches: first and last tenth of it."""
-    import psutil
+class Growth:
+    """What a stream of many batches becomes: its time per batch and its memory, early and late."""
 
-    memory = []
+    def __init__(self, spark, backlog, batches, *, interval=0.2):
+        self._sc, self._backlog = spark.sparkContext, backlog
+        self._batches, self._interval = batches, interval
 
-    def build(ssc):
-        params = {"bootstrap.servers": backlog.bootstrap, "auto.offset.reset": "earliest"}
-        rate = backlog.records / backlog.partitions / batches / interval
-        stream = createDirectStream(ssc, [backlog.topic], params, maxRatePerPartition=rate)
-        stream.foreachRDD(lambda rdd: (rdd.count(), memory.append(psutil.Process().memory_info().rss)))
+    def measure(self, *, checkpoint):
+        """Medians by tenth of the batches, and memory at the end of each; the first one warms up."""
+        params = {"bootstrap.servers": self._backlog.bootstrap, "auto.offset.reset": "earliest"}
+        rate = self._backlog.records / self._backlog.partitions / self._batches / self._interval
+        counts, memory, tenth = [], [], self._batches // 10
 
-    infos = run_stream(spark.sparkContext, interval, batches, build)
-    tenth = batches // 10
-    took = [info["ended"] - info["began"] for info in infos]
-    return {
-        "batches": batches,
-        "first_ms": statistics.median(took[tenth : 2 * tenth]),
-        "last_ms": statistics.median(took[-tenth:]),
-        "first_mb": memory[tenth] >> 20,
-        "last_mb": memory[-1] >> 20,
-    }
+        def output(rdd):
+            counts.append(rdd.count())
+            if len(counts) % tenth == 0:
+                memory.append(_memory(rdd.context))
+
+        def build(ssc):
+            if checkpoint:
+                ssc.checkpoint(folder)
+            stream = createDirectStream(ssc, [self._backlog.topic], params, maxRatePerPartition=rate)
+            stream.foreachRDD(output)
+
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            infos = run_stream(self._sc, self._interval, self._batches, build)
+            files = sum(len(names) for _, _, names in os.walk(folder))
+        tenths = [infos[start : start + tenth] for start in range(0, self._batches, tenth)]
+        return {
+            "batches": self._batches,
+            "records": sum(counts[: self._batches]),
+            "planning_ms": [_median(part, "at", "submitted") for part in tenths],
+            "processing_ms": [_median(part, "began", "ended") for part in tenths],
+            "mb": {role: [at[role] for at in memory[: len(tenths)]] for role in memory[0]},
+            "files": files,
+        }
+
+
+def _memory(sc):
+    """MB resident by role, and what of the JVM's heap is in use after a collection."""
+    runtime = sc._jvm.Runtime.getRuntime()
+    sc._jvm.System.gc()
+    heap = runtime.totalMemory() - runtime.freeMemory()
+    return {role: size >> 20 for role, size in (resident() | {"jvm heap": heap}).items()}
+
+
+def _median(infos, since, until):
+    return statistics.median(info[until] - info[since] for info in infos)
