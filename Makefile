@@ -83,6 +83,6 @@ $(VENV)/.installed: pyproject.toml
 $(VENV)-peers/.installed:
 	@sh scripts/require-python $(PYTHON)
 	@$(PYTHON) -m venv $(VENV)-peers
-	@for peer in confluent-kafka kafka-python quixstreams; do \
+	@for peer in confluent-kafka kafka-python quixstreams faust-streaming bytewax; do \
 		$(VENV)-peers/bin/python -m pip install --quiet --disable-pip-version-check $$peer || echo "no $$peer"; done
 	@touch $@

@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from contextlib import ExitStack
+from dataclasses import replace
 
 from benchmarks import session
 
@@ -62,6 +63,14 @@ class Bench:
         yield texts.words(150)
         yield texts.frequencies(150)
 
+    def backlog(self):
+        """Batch jobs over a backlog and over ten times as much: the time per record must not grow."""
+        spark, _ = self._session()
+        for records in (self.options.records, 10 * self.options.records):
+            jobs = Jobs(spark, topics.fill(self.kafka, topics.line, records=records), has_jvm=False)
+            for contest in (jobs.count(), jobs.words(150)):
+                yield replace(contest, name=f"{contest.name}, {records:,} records")
+
     def stream(self):
         """Streams that work off a backlog."""
         spark, has_jvm = self._session()
@@ -79,8 +88,10 @@ class Bench:
     def growth(self):
         """A stream of many batches: time and memory of the first and the last."""
         spark, _ = self._session()
-        backlog = topics.fill(self.kafka, topics.line, records=100 * self.options.batches)
-        self.facts["growth"] = streams.growth(spark, backlog, self.options.batches)
+        backlog = topics.fill(self.kafka, topics.line, records=100 * self.options.batches, partitions=2)
+        growth = streams.Growth(spark, backlog, self.options.batches)
+        self.facts["growth"] = growth.measure(checkpoint=False)
+        self.facts["growth, checkpointed"] = growth.measure(checkpoint=True)
         yield from ()
 
     def fetched(self):
@@ -99,7 +110,7 @@ class Bench:
 
     def peers(self):
         """Other Python clients, on one core each."""
-        found = peers.available(self.options.peers_python)
+        found = peers.available(self.options.peers_python, self.options.peers)
         if len(found) == 1:
             self.notes.append("no Python with peers was given (--peers-python): their rows are left out")
             return
@@ -126,7 +137,7 @@ class Bench:
         return self._spark
 
 
-SUITES = ("read", "shapes", "spark", "stream", "batches", "growth", "fetched", "peers")
+SUITES = ("read", "shapes", "spark", "backlog", "stream", "batches", "growth", "fetched", "peers")
 SMALL = ("read", "fetched")
 
 
@@ -150,6 +161,7 @@ def parse():
     parser.add_argument("--partitions", type=int, nargs="+", default=[1, 100, 1000], help="of suite shapes")
     parser.add_argument("--batches", type=int, default=1000, help="of suite growth")
     parser.add_argument("--peers-python", default=".venv-peers/bin/python", help="one that has the other clients")
+    parser.add_argument("--peers", nargs="+", choices=peers.MODULES, default=list(peers.MODULES), help="of suite peers")
     parser.add_argument("--out", default="benchmarks/results", help="folder for report.json and report.svg")
     parser.add_argument("--small", action="store_true", help="a minute: one round of few records, without Spark")
     options = parser.parse_args()

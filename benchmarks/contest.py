@@ -74,6 +74,7 @@ class Contest:
             "min_s": round(min(seconds), 4),
             "max_s": round(max(seconds), 4),
             "rounds": len(seconds),
+            "s_per_million": round(self._median(name) * 1e6 / self.records, 3) if self.records else None,
             "baseline": self.baseline,
             "ratio": None if base is None else round(self._median(name) / base, 3),
             "cpu_s_per_million": {

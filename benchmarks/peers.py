@@ -14,7 +14,13 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-MODULES = {"confluent-kafka": "confluent_kafka", "kafka-python": "kafka", "quixstreams": "quixstreams"}
+MODULES = {
+    "confluent-kafka": "confluent_kafka",
+    "kafka-python": "kafka",
+    "quixstreams": "quixstreams",
+    "faust-streaming": "faust",
+    "bytewax": "bytewax.connectors.kafka",
+}
 
 
 class Peer:
@@ -42,12 +48,13 @@ class Peer:
         self._process.wait(30)
 
 
-def available(python):
-    """The peers that this Python can import, and ours, which runs on the Python of the benchmark."""
+def available(python, names):
+    """The peers of these names that this Python can import, and ours, which runs on the Python of the benchmark."""
     found = {"kafka_direct": sys.executable}
     if not Path(python).exists():
         return found
-    for name, module in MODULES.items():
+    for name in names:
+        module = MODULES[name]
         can_import = subprocess.run([python, "-c", f"import {module}"], capture_output=True, check=False)
         if can_import.returncode == 0:
             found[name] = python
@@ -65,6 +72,8 @@ def serve(name):
         "confluent-kafka": read_by_confluent,
         "kafka-python": read_by_kafka_python,
         "quixstreams": read_by_quixstreams,
+        "faust-streaming": read_by_faust,
+        "bytewax": read_by_bytewax,
     }[name]
     for line in sys.stdin:
         request = json.loads(line)
@@ -137,6 +146,58 @@ def read_by_quixstreams(work, bootstrap, topic, ends):
         frame.update(sums.take)
         app.run(count=sum(ends))
     return sums.answer
+
+
+def read_by_faust(work, bootstrap, topic, ends):
+    import asyncio
+    import uuid
+
+    import faust
+
+    async def run():
+        sums, is_read = Sums(work), asyncio.Event()
+        broker = f"kafka://{bootstrap}"
+        options = {"store": "memory://", "topic_disable_leader": True, "web_enabled": False}
+        app = faust.App(f"bench-{uuid.uuid4().hex}", broker=broker, loop=asyncio.get_running_loop(), **options)
+
+        async def take(values):
+            async for value in values:
+                sums.take(value)
+                if sums.records == sum(ends):
+                    is_read.set()
+
+        app.agent(app.topic(topic, value_type=bytes, value_serializer="raw"))(take)
+        await app.start()
+        await is_read.wait()
+        await app.stop()
+        return sums.answer
+
+    return asyncio.run(run())
+
+
+def read_by_bytewax(work, bootstrap, topic, ends):
+    import operator
+
+    import bytewax.operators as op
+    from bytewax.connectors.kafka import operators as kafka
+    from bytewax.dataflow import Dataflow
+    from bytewax.run import cli_main
+    from bytewax.testing import TestingSink
+
+    def amount(message):
+        order = json.loads(message.value)
+        return order["kind"], order["amount"]
+
+    found = []
+    flow = Dataflow("bench")
+    records = kafka.input("read", flow, brokers=[bootstrap], topics=[topic], tail=False).oks
+    if work == "json":
+        answer = op.reduce_final("sum", op.map("parse", records, amount), operator.add)
+    else:
+        answer = op.count_final("count", records, lambda _: "all")
+    op.output("answer", answer, TestingSink(found))
+    cli_main(flow)
+    return dict(found) if work == "json" else dict(found)["all"]
 
 
 _session = []

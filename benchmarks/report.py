@@ -27,7 +27,7 @@ def machine():
 
 
 def print_table(rows):
-    table = Table("work", "who", "median s", "min to max s", "ratio", "of", "CPU s per M records", "peak MB")
+    table = Table("work", "who", "median s", "min to max s", "s per M", "ratio", "of", "CPU s per M records", "peak MB")
     last = None
     for row in rows:
         table.add_row(
@@ -35,6 +35,7 @@ def print_table(rows):
             row["contestant"],
             f"{row['median_s']:.3f}",
             f"{row['min_s']:.3f} to {row['max_s']:.3f}",
+            "" if row["s_per_million"] is None else f"{row['s_per_million']:.2f}",
             "" if row["ratio"] is None else f"{row['ratio']:.2f}",
             row["baseline"] if row["contestant"] != row["baseline"] else "",
             _shown(row["cpu_s_per_million"]),
