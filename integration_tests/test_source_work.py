@@ -1,9 +1,13 @@
 """What runs where the record is fetched, how fast a query goes, and how far it is behind."""
 
+import gc
 import json
+import statistics
+import time
 import urllib.request
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from pyspark.errors import PySparkException
@@ -56,6 +60,40 @@ def test_json_needs_its_format(load, kafka_topic):
 
 
 # -- a function where the record is fetched
+
+
+class Waited:
+    """A transform that tells how long it was in the worker without records, and how much no search for garbage sees."""
+
+    def __init__(self):
+        self.since = 0.0
+
+    def __setstate__(self, state):
+        self.since = time.monotonic()
+
+    def __call__(self, _):
+        ms = (time.monotonic() - self.since) * 1000
+        return pa.RecordBatch.from_pydict({"ms": [ms], "n": [gc.get_freeze_count()]})
+
+
+def test_a_small_task_neither_waits_nor_searches(session, kafka, load, kafka_topic, kafka_produce):
+    """A task's two parts come without the 40 ms that Linux waits between them; what is loaded is no garbage."""
+    topic = kafka_topic()
+    kafka_produce(topic, ["a"] * 60)
+    source = kafka_direct.source(transform=Waited(), schema="ms DOUBLE, n BIGINT", columns="value BINARY")
+    stream = session.readStream.format(source).option("subscribe", topic).option("startingOffsets", "earliest")
+    stream = stream.option("kafka.bootstrap.servers", kafka.bootstrap_servers).option("maxOffsetsPerTrigger", 2).load()
+    query = stream.writeStream.format("memory").queryName("waited").trigger(availableNow=True).start()
+    assert query.awaitTermination(120)
+    streamed = session.table("waited").collect()
+    read = load(topic, source=source, minPartitions=60).collect()
+
+    # Linux acknowledges the first dozen at once, before it begins to wait.
+    assert len(streamed) == 30
+    assert len(read) == 60
+    assert statistics.median(row.ms for row in streamed) < 40
+    assert statistics.median(row.ms for row in read) < 40
+    assert min(row.n for row in streamed + read) > 10_000
 
 
 def test_a_transform_makes_the_rows(session, kafka, load, kafka_topic, kafka_produce):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader
 
 from kafka_direct.errors import ConfigError
 from kafka_direct.offsets import OffsetRange, cut_ranges, find_range_losses, split_ranges
 from kafka_direct.offsets.position import Earliest, Latest
+from kafka_direct.worker import hasten_task
 
 from .partition import KafkaPartition, read_partition
 from .questions import Questions
@@ -35,6 +36,10 @@ class KafkaBatchReader(DataSourceReader):
         reading = self._options.reading
         parts = split_ranges(self._ranges(), min_partitions=reading.min_partitions, max_records=reading.max_records)
         return [KafkaPartition(part) for part in parts]
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        hasten_task()  # a reader arrives ahead of the partition that it is to read
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_partition(self._options, self._projection, partition)

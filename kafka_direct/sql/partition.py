@@ -8,6 +8,7 @@ from pyspark.sql.datasource import InputPartition
 
 from kafka_direct.broker import SettingNames
 from kafka_direct.broker.arrow import read_batches
+from kafka_direct.worker import spare_collector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,6 +37,7 @@ def read_partition(
     """The records of a task, in a worker."""
     if not isinstance(partition, KafkaPartition):
         return iter(())  # what Spark makes of no partitions at all
+    spare_collector()
     batches = read_batches(
         options.params,
         partition.range,

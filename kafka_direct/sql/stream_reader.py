@@ -16,6 +16,7 @@ from kafka_direct.errors import CorruptLog
 from kafka_direct.offsets import split_ranges
 from kafka_direct.offsets.codec import decode_offsets, encode_offsets
 from kafka_direct.offsets.position import MAX_INT64
+from kafka_direct.worker import hasten_task
 
 from .group_progress import GroupProgress
 from .partition import KafkaPartition, read_partition
@@ -77,6 +78,10 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Nothing: Spark says it a batch late and never of the last; `latestOffset` knows what is finished."""
 
     # -- in the workers
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        hasten_task()  # a reader arrives ahead of the partition that it is to read
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_partition(self._options, self._projection, partition)
