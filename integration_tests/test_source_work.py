@@ -89,7 +89,7 @@ def test_a_small_task_neither_waits_nor_searches(session, kafka, load, kafka_top
     read = load(topic, source=source, minPartitions=60).collect()
 
     # Linux acknowledges the first dozen at once, before it begins to wait.
-    assert len(streamed) == 30
+    assert len(streamed) >= 30
     assert len(read) == 60
     assert statistics.median(row.ms for row in streamed) < 40
     assert statistics.median(row.ms for row in read) < 40
