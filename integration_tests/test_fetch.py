@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from uuid import uuid4
 
 import pytest
@@ -75,3 +76,21 @@ def test_nothing_is_fetched_while_the_last_records_are_processed(kafka, backlog,
 
     assert assigned[-1] == (1499, 0)
     assert {number for _, number in assigned[:-1]} == {1}
+
+
+def test_small_ranges_do_not_wait_for_each_other(kafka, kafka_topic):
+    """Nothing is asked for past the end of the log, where the next range would wait for the answer."""
+    from kafka_direct import testing
+
+    topic = kafka_topic(partitions=20)
+    for partition in range(20):
+        testing.produce(kafka.bootstrap_servers, topic, ["x"] * 10, partition=partition)
+    wait = {"bootstrap.servers": kafka.bootstrap_servers, "client.id": uuid4().hex, "fetch.wait.max.ms": 1000}
+    params = ClientParams.parse(wait)
+    list(read_range(params, OffsetRange(topic, 0, 0, 10)))  # the worker learns what records of the topic weigh
+    began = time.monotonic()
+
+    for partition in range(1, 20):
+        assert sum(map(len, read_range(params, OffsetRange(topic, partition, 0, 10)))) == 10
+
+    assert time.monotonic() - began < 12  # one that is sent too early now and then costs its second

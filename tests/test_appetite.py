@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_direct.broker.appetite import BITES, HEARTY, LARGE_BYTES, LEAST_BITE, UNKNOWN, Taste, appetite_for
+from kafka_direct.broker.appetite import BITES, HEARTY, LARGE_BYTES, LEAST_BITE, MOUTHFUL, UNKNOWN, Taste, appetite_for
 
 
 @given(st.integers(BITES * LEAST_BITE, BITES * HEARTY.fetch_bytes))
@@ -19,11 +19,17 @@ def test_a_bite_is_a_small_part_of_a_range_that_cuts_a_backlog(range_bytes):
 
 
 @pytest.mark.parametrize(
-    ("range_bytes", "bytes_behind"), [(0, 0), (20, 40), (1, LEAST_BITE), (10**6, 7 * 10**4), (LARGE_BYTES, 10**12)]
+    ("range_bytes", "bytes_behind"), [(0, 0), (2 << 20, 40), (10**7, 7 * 10**5), (LARGE_BYTES, 10**12)]
 )
 def test_where_little_can_be_fetched_in_vain_nothing_is_held_back(range_bytes, bytes_behind):
     """A range up to the end of the log, and one so large that what is ahead does not count."""
     assert appetite_for(range_bytes, bytes_behind) == HEARTY
+
+
+@pytest.mark.parametrize(("range_bytes", "bytes_behind"), [(20, 40), (1, LEAST_BITE), (1 << 20, 0)])
+def test_a_range_that_one_fetch_holds_is_one_fetch(range_bytes, bytes_behind):
+    """Up to the end of the log, nothing is asked for behind it."""
+    assert appetite_for(range_bytes, bytes_behind) == MOUTHFUL
 
 
 @pytest.mark.parametrize("range_bytes", [0, 1, 500, LEAST_BITE, LARGE_BYTES - 1])

@@ -32,18 +32,24 @@ class Appetite(NamedTuple):
 
 
 HEARTY = Appetite(1 << 20, 8 << 20)
+# For a range that one fetch holds. Another one, sent at once for what is ahead, would find the end of the log and wait
+# there (fetch.wait.max.ms), and this worker's next range would wait for its answer: 13 ms a range instead of 4.
+MOUTHFUL = Appetite(HEARTY.fetch_bytes, 0)
 
 
 def appetite_for(range_bytes: float, bytes_behind: float) -> Appetite:
     """What suits a range of so many bytes, with so many behind its end.
 
-    >>> appetite_for(300_000, 0) == HEARTY
+    >>> appetite_for(3_000_000, 0) == HEARTY
+    True
+    >>> appetite_for(300_000, 0) == MOUTHFUL
     True
     >>> appetite_for(300_000, 10_000_000)
     Appetite(fetch_bytes=32768, ahead_bytes=0)
     """
     if range_bytes >= LARGE_BYTES or bytes_behind <= max(range_bytes / (2 * BITES), LEAST_BITE):
-        return HEARTY  # there is next to nothing to fetch in vain
+        # There is next to nothing to fetch in vain.
+        return MOUTHFUL if 0 < range_bytes <= MOUTHFUL.fetch_bytes else HEARTY
     bite = min(max(int(range_bytes / BITES), LEAST_BITE), HEARTY.fetch_bytes)
     # A power of two: ranges that differ a little share a consumer.
     return Appetite(1 << (bite.bit_length() - 1), 0)
