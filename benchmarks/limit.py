@@ -38,7 +38,9 @@ def consume(bootstrap, topic, ends):
     consumer = _kept.get(bootstrap)
     if consumer is None:
         conf = ClientParams.parse({"bootstrap.servers": bootstrap}).for_executor()
-        consumer = _kept[bootstrap] = Consumer(conf | {"enable.partition.eof": "false"})
+        # By default it stands still for a second whenever 64 MB lie ahead, which says nothing of a limit.
+        conf |= {"enable.partition.eof": "false", "fetch.queue.backoff.ms": 1}
+        consumer = _kept[bootstrap] = Consumer(conf)
     gc.disable()
     consumer.assign([TopicPartition(topic, partition, 0) for partition, _ in ends])
     left = sum(end for _, end in ends)

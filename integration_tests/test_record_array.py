@@ -1,5 +1,6 @@
 """The compiled way into Arrow: the same rows as from messages, and back to messages wherever it cannot go."""
 
+import ctypes
 import gc
 import logging
 import os
@@ -125,6 +126,27 @@ def test_memory_is_given_back(kafka, kafka_topic, kafka_produce):
     for _ in range(60):
         round_()
     assert psutil.Process().memory_info().rss - before < 40 << 20
+
+
+def test_what_was_fetched_in_vain_is_given_back(kafka, kafka_topic, kafka_produce, library):
+    """Else each partition that a worker has read would keep some megabytes of what lies behind its range."""
+    topic = kafka_topic()
+    kafka_produce(topic, ["x" * 100] * 5000, config={"linger.ms": 20})
+    length = library.client["rd_kafka_queue_length"]
+    length.restype, length.argtypes = ctypes.c_size_t, [ctypes.c_void_p]
+    consumer = ArrayConsumer(params_of(kafka).for_executor(), library)
+    consumer.assign(TopicPartition(topic, 0, 0))
+    while len(chunk := consumer.poll(1, 10)) == 0:
+        pass
+    chunk.close()
+    queue = library.client.rd_kafka_queue_get_partition(consumer._handle, topic.encode(), 0)
+    assert length(queue) > 0
+
+    consumer.unassign()
+
+    assert length(queue) == 0
+    library.client.rd_kafka_queue_destroy(queue)
+    consumer.close()
 
 
 def test_errors_come_out_of_the_array_and_records_stay(kafka, kafka_topic, kafka_produce, library):
