@@ -71,10 +71,10 @@ def test_nothing_is_fetched_while_the_last_records_are_processed(kafka, backlog,
     """Once they are out the consumer has no partition any more that it would fetch on."""
     params = ClientParams.parse({"bootstrap.servers": kafka.bootstrap_servers, "client.id": uuid4().hex})
     with reader._lend(build, params, HEARTY) as lent:
-        chunks = reader._Reading(lent, OffsetRange(backlog, 0, 0, 1500), poll_seconds=30).chunks()
+        chunks = reader._Reading(lent, OffsetRange(backlog, 0, 0, 9000), poll_seconds=30).chunks()
         assigned = [(chunk.last_offset(), len(lent.consumer.client.assignment())) for chunk in chunks]
 
-    assert assigned[-1] == (1499, 0)
+    assert assigned[-1] == (8999, 0)
     assert {number for _, number in assigned[:-1]} == {1}
 
 

@@ -15,6 +15,7 @@ from confluent_kafka import Producer, TopicPartition
 from kafka_direct import OffsetRange, testing
 from kafka_direct.broker import arrow, record_array, worker_consumer
 from kafka_direct.broker.arrow import COLUMN_TYPES, read_batches
+from kafka_direct.broker.deadline import Deadline
 from kafka_direct.broker.librdkafka import SWITCH, load_librdkafka
 from kafka_direct.broker.worker_consumer import ArrayConsumer, MessageConsumer, build_fastest
 from kafka_direct.errors import BrokerUnavailable, ConfigError
@@ -167,6 +168,20 @@ def test_errors_come_out_of_the_array_and_records_stay(kafka, kafka_topic, kafka
     consumer.close()
 
 
+def test_a_topic_that_is_not_there_ends_no_process(kafka, library, caplog):
+    """Its error comes by the partition's queue, as a callback that must not be Python's, and goes to the log."""
+    params = params_of(kafka, **{"topic.metadata.propagation.max.ms": 0})
+    consumer = ArrayConsumer(params.for_executor(), library)
+    consumer.assign(TopicPartition("there-is-none", 0, 0))
+
+    deadline = Deadline(30)
+    while "there-is-none" not in caplog.text and not deadline.is_over():
+        consumer.poll(100, 1).close()
+
+    assert "there-is-none" in caplog.text
+    consumer.close()
+
+
 def test_what_librdkafka_logs_arrives_in_pythons_log(caplog):
     config = {"bootstrap.servers": f"127.0.0.1:{free_ports(1)[0]}"}
     params = ClientParams.parse(config)
@@ -174,6 +189,12 @@ def test_what_librdkafka_logs_arrives_in_pythons_log(caplog):
         list(read_batches(params, OffsetRange("t", 0, 0, 1), COLUMNS, poll_seconds=1))
 
     assert any(r.name == "kafka_direct.librdkafka" and "refused" in r.getMessage() for r in caplog.records)
+
+
+def test_an_error_callback_is_left_to_confluent_kafka(kafka):
+    consumer = build_fastest(params_of(kafka, error_cb=print).for_executor())
+    assert isinstance(consumer, MessageConsumer)
+    consumer.close()
 
 
 def test_callables_are_called(kafka, kafka_topic, kafka_produce):

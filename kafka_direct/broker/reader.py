@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 ChunkT = TypeVar("ChunkT", bound=Chunk)
 
-# Records taken from librdkafka at once. Fewer cost more calls, more cost more memory; flat between 500 and 2000.
-CHUNK = 1000
 # A consumer that has had nothing for so long is replaced, and the next one after three times as long: what it waits for
 # may be a record that takes its time.
 WAKE_SECONDS = 10.0
@@ -138,7 +136,8 @@ class _Reading(Generic[ChunkT]):
         deadline, wake, patience = Deadline(self.poll_seconds), Deadline(WAKE_SECONDS), WAKE_SECONDS
         while self.position < until:
             before = self.position
-            with closing(self.lent.consumer.poll(min(CHUNK, until - before), min(1.0, deadline.left()))) as chunk:
+            consumer = self.lent.consumer
+            with closing(consumer.poll(min(consumer.most, until - before), min(1.0, deadline.left()))) as chunk:
                 self._sort_out(chunk)
                 if self.position >= until:
                     self._leave(chunk)

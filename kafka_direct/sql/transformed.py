@@ -33,7 +33,7 @@ def source(
 
     Args:
         transform: From a pyarrow.RecordBatch of `columns` to a RecordBatch or Table of `schema`, or None for no rows.
-            It is called for some hundred records at a time, in order within a partition.
+            It is called for some thousand records at a time, in order within a partition.
         schema: What comes out, as DDL or as a StructType.
         columns: What goes in, such as "value STRING, offset LONG"; by default all of the source's columns. A value that
             is a STRUCT is decoded with the option valueFormat=json.
