@@ -33,10 +33,10 @@ class Received:
         self._by_client[stats["name"]] = stats["rx_bytes"]
 
     def bytes(self):
-        for (_, params, _), consumer in reader._idle.items():
+        for (_, params, *_), consumer in reader._idle.items():
             if params == self.params:
                 for _ in range(4):
-                    consumer.poll(0.05)  # the last word of its statistics
+                    consumer.client.poll(0.05)  # the last word of its statistics
         return sum(self._by_client.values())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 import time
 from operator import add
 
@@ -144,6 +145,28 @@ def test_empty_range_opens_no_consumer(sc):
     assert "127.0.0.1:1" not in rdd.mapPartitions(clients).collect()
 
 
+class Waited:
+    """A handler that tells how long it was in the worker before it got a record, in milliseconds."""
+
+    def __getstate__(self):
+        return {"since": 0}
+
+    def __setstate__(self, _):
+        self.since = time.monotonic()
+
+    def __call__(self, _):
+        return (time.monotonic() - self.since) * 1000
+
+
+def test_a_small_task_does_not_wait_for_its_second_part(sc, params, written):
+    """Spark sends it in two, and Linux puts off by 40 ms to acknowledge the first."""
+    topic = written(["a"] * 32)
+    rdd = createRDD(sc, params, [OffsetRange(topic, 0, n, n + 1) for n in range(32)], messageHandler=Waited())
+    rdd.collect()  # the workers begin; Linux acknowledges the first dozen of anything at once
+
+    assert statistics.median(rdd.collect()) < 30
+
+
 def test_worker_keeps_its_consumers(sc, params, written):
     """Ranges that a worker reads one after the other share a consumer of their appetite, also one left half read."""
     topic = written(list("abcdef"))
@@ -157,7 +180,9 @@ def test_worker_keeps_its_consumers(sc, params, written):
         records.close()
         yield [params for _, params, *_ in reader._idle].count(client_params)
 
-    assert rdd.mapPartitions(clients).collect() == [1] * 5  # so little lies behind them that all have one appetite
+    # One for the first range of a worker, of which nothing is known, and one for all the others: each is one fetch.
+    assert max(rdd.mapPartitions(clients).collect()) <= 2
+    assert max(rdd.mapPartitions(clients).collect()) <= 2
     assert rdd.values().collect() == list("abbccddeef")
 
 

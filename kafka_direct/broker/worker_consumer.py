@@ -102,7 +102,8 @@ class ArrayConsumer:
         library.client.rd_kafka_conf_set_error_cb(library.client.rd_kafka_conf(self._handle), None)
 
     def assign(self, partition: TopicPartition) -> None:
-        self._let_go()
+        if self._queue is not None:
+            self.unassign()
         functions, topic = self._library.client, partition.topic.encode()
         self._queue = functions.rd_kafka_queue_get_partition(self._handle, topic, partition.partition)
         # Before the first fetch, which otherwise sends it on to the client's.
@@ -111,7 +112,9 @@ class ArrayConsumer:
 
     def unassign(self) -> None:
         self.client.unassign()
-        self._let_go()
+        if self._queue is not None:
+            self._let_go(self._queue)
+            self._queue = None
 
     def poll(self, count: int, seconds: float) -> RecordArray:
         from .record_array import RecordArray  # noqa: PLC0415  RDDs do without Arrow
@@ -136,15 +139,12 @@ class ArrayConsumer:
         take = self._library.client.rd_kafka_consume_batch_queue
         return max(int(take(self._queue, int(seconds * 1000), place, count)), 0)
 
-    def _let_go(self) -> None:
+    def _let_go(self, queue: int) -> None:
         """Give the partition's queue back, empty: what was fetched of it in vain would stay there."""
-        if self._queue is None:
-            return
         pointers = (ctypes.c_void_p * 1000)()
         while (taken := self._take(pointers, 0, len(pointers), 0)) > 0:
             self._library.loops.kafka_direct_destroy(pointers, taken)
-        self._library.client.rd_kafka_queue_destroy(self._queue)
-        self._queue = None
+        self._library.client.rd_kafka_queue_destroy(queue)
 
 
 def build_fastest(config: Mapping[str, Any]) -> ArrayConsumer | MessageConsumer:

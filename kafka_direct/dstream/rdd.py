@@ -17,6 +17,7 @@ from kafka_direct.broker.reader import DEFAULT_POLL_SECONDS
 from kafka_direct.errors import ArgumentTypeError, ConfigError
 from kafka_direct.offsets import OffsetRange, find_start, offsets_lost
 from kafka_direct.options import ClientParams, Subscription
+from kafka_direct.worker import hasten_task, spare_collector
 
 from .message import Elements, utf8_decoder
 
@@ -46,12 +47,12 @@ class RangeReader:
     skip_lost: bool = False
 
     def read(self, index: int, blank: Iterable[Any]) -> Iterator[Any]:
-        _exhaust(blank)
+        _begin(blank)
         for messages in self._chunks(index):
             yield from self.elements.of(messages)
 
     def count(self, index: int, blank: Iterable[Any]) -> Iterator[int]:
-        _exhaust(blank)
+        _begin(blank)
         yield sum(map(len, self._chunks(index)))
 
     def _chunks(self, index: int) -> Iterator[list[Any]]:
@@ -128,10 +129,12 @@ class KafkaRDD(PipelinedRDD):
         return [index for index, range_ in enumerate(self._reader.ranges) if range_.count() > 0]
 
 
-def _exhaust(blank: Iterable[Any]) -> None:
+def _begin(blank: Iterable[Any]) -> None:
     """Read a blank partition to its end: Spark ends a worker that does not, and the next task starts one anew."""
+    hasten_task()
     for _ in blank:
         pass
+    spare_collector()
 
 
 def _first(records: Iterable[Any], number: int) -> Iterator[Any]:
