@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
@@ -76,6 +77,7 @@ class Records(Protocol):
 
     def offsets(self) -> pa.Array: ...
 
+    @property
     def times(self) -> tuple[pa.Array, pa.Array]:
         """Each record's time in milliseconds, and its kind by librdkafka's code."""
 
@@ -113,6 +115,7 @@ class _Messages:
     def offsets(self) -> pa.Array:
         return pa.array(list(map(Message.offset, self.messages)), pa.int64())
 
+    @cached_property
     def times(self) -> tuple[pa.Array, pa.Array]:
         kinds, times = zip(*map(Message.timestamp, self.messages), strict=True)
         return pa.array(times, pa.int64()), pa.array(kinds, pa.int32())
@@ -131,8 +134,8 @@ def _named(array: pa.Array, kind: pa.DataType) -> pa.Array:
     return array if pa.types.is_binary(kind) else array.view(kind)
 
 
-def _offset(records: Records, _: OffsetRange, kind: pa.DataType) -> pa.Array:
-    return records.offsets().cast(kind)
+def _offset(records: Records, *_: object) -> pa.Array:
+    return records.offsets()
 
 
 def _topic(records: Records, range_: OffsetRange, kind: pa.DataType) -> pa.Array:
@@ -144,7 +147,7 @@ def _partition(records: Records, range_: OffsetRange, kind: pa.DataType) -> pa.A
 
 
 def _timestamp(records: Records, range_: OffsetRange, kind: pa.DataType) -> pa.Array:
-    times, kinds = records.times()
+    times, kinds = records.times
     times = pc.if_else(pc.equal(kinds, TIMESTAMP_NOT_AVAILABLE), -1, times)
     try:
         return times.view(pa.timestamp("ms", "UTC")).cast(kind)
@@ -153,7 +156,7 @@ def _timestamp(records: Records, range_: OffsetRange, kind: pa.DataType) -> pa.A
 
 
 def _out_of_time(records: Records, range_: OffsetRange) -> str:
-    stamped = zip(records.offsets().to_pylist(), records.times()[0].to_pylist(), strict=True)
+    stamped = zip(records.offsets().to_pylist(), records.times[0].to_pylist(), strict=True)
     offset, far = max(stamped, key=lambda pair: abs(pair[1]))
     return (
         f"the record at offset {offset} of {range_.topicPartition()} has the timestamp {far}, which in milliseconds "
@@ -164,7 +167,7 @@ def _out_of_time(records: Records, range_: OffsetRange) -> str:
 
 def _timestamp_type(records: Records, _: OffsetRange, kind: pa.DataType) -> pa.Array:
     # Java counts from -1, librdkafka from 0: no timestamp, the producer's, the broker's.
-    return pc.subtract(records.times()[1], pa.scalar(1, kind))
+    return pc.subtract(records.times[1], pa.scalar(1, kind))
 
 
 def _headers(records: Records, _: OffsetRange, kind: pa.DataType) -> pa.Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import byref, c_void_p
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -102,6 +103,7 @@ class RecordArray:
         self._library.loops.kafka_direct_offsets(self._address(), self._count, offsets.address)
         return pa.Array.from_buffers(pa.int64(), self._count, [None, offsets], 0)
 
+    @cached_property
     def times(self) -> tuple[pa.Array, pa.Array]:
         """Each record's time in milliseconds, and its kind by librdkafka's code."""
         times, kinds = pa.allocate_buffer(self._count * 8), pa.allocate_buffer(self._count * 4)
