@@ -93,9 +93,10 @@ class OffsetLog:
         The other way round a finished batch would look unfinished, and run again.
         """
         for id_ in sorted(ids):
-            self._plans.delete(str(id_))
-            with suppress(FileNotFoundError):  # superseded by a reset, and never committed
-                self._commits.delete(str(id_))
+            for files in (self._plans, self._commits):
+                # Gone with an attempt that failed half way; or superseded by a reset, and never committed.
+                with suppress(FileNotFoundError):
+                    files.delete(str(id_))
 
     def lease(self) -> Lease | None:
         """What a driver said of itself last; None if none runs, or if it cannot be read."""

@@ -254,6 +254,23 @@ def test_pruning_takes_the_plan_first_and_the_oldest_first(log, folder):
     assert sorted(path.name for path in (folder / "commits").iterdir()) == ["1", "2"]
 
 
+def test_pruning_that_was_stopped_goes_on(log, folder):
+    """What was removed before it was stopped is not in its way."""
+    log.commit(1)
+    commit = folder / "commits" / "1"
+    commit.unlink()
+    commit.mkdir()
+    with pytest.raises(OSError, match="1"):
+        log.prune([2, 1, 0])
+    commit.rmdir()
+    commit.write_text(encode_commit(1))
+
+    log.prune([2, 1, 0])
+
+    assert [path.name for path in (folder / "offsets").iterdir()] == ["3"]
+    assert list((folder / "commits").iterdir()) == []
+
+
 @pytest.mark.parametrize(
     "checkpoint",
     ["{}", "{}/", "file:{}", "file://{}", "{}/with space", "file:{}/with space", "file:{}/ü#1%20"],
