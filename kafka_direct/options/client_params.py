@@ -12,6 +12,7 @@ from kafka_direct.offsets.position import Position
 from kafka_direct.offsets.position_grammar import parse_single
 
 from . import secret
+from .callback import Callback
 from .java_key import translate_java_keys
 from .librdkafka_keys import (
     CALLBACK_KEYS,
@@ -89,11 +90,13 @@ class ClientParams:
             group_id=_group_id(given.pop("group.id", None)),
             isolation_level=_isolation_level(given.pop("isolation.level", ISOLATION_LEVELS[0])),
             auto_offset_reset=None if reset is None else _reset(reset),
-            entries=tuple(sorted(given.items())),
+            entries=tuple(
+                (key, Callback.of(value) if callable(value) else value) for key, value in sorted(given.items())
+            ),
         )
 
     def __repr__(self) -> str:
-        kept = {key: secret.shown(key, value) for key, value in self.entries}
+        kept = {k: secret.shown(k, v.function if isinstance(v, Callback) else v) for k, v in self.entries}
         facts = {"group_id": self.group_id, "auto_offset_reset": self.auto_offset_reset}
         told = "".join(f", {name}={fact}" for name, fact in facts.items() if fact is not None)
         return f"ClientParams({kept}{told}, isolation_level={self.isolation_level})"
