@@ -197,7 +197,9 @@ def prepare(folder, postgres):
 
 def results(job):
     """What each sink holds, as its readers see it."""
-    from kafka_direct.broker import Cluster, read_range
+    from kafka_direct.broker import Cluster
+    from kafka_direct.broker.reader import read_chunks
+    from kafka_direct.broker.worker_consumer import MessageConsumer
     from kafka_direct.offsets import OffsetRange
     from kafka_direct.options import ClientParams, Subscription
 
@@ -212,7 +214,8 @@ def results(job):
     for name, topic in topics.items():
         ends = Cluster(params).find_available(Subscription.parse([topic])).latest
         ranges = [OffsetRange(p.topic, p.partition, 0, end) for p, end in ends.items()]
-        found[name] = [m.value().decode() for range_ in ranges for chunk in read_range(params, range_) for m in chunk]
+        chunks = (chunk for range_ in ranges for chunk in read_chunks(MessageConsumer, params, range_))
+        found[name] = [value for chunk in chunks for value in chunk.texts_of("value")]
     parts = Path(job.folder, "files").glob("batch=*/part-*")
     found["files"] = [line for part in parts for line in part.read_text().splitlines()]
     return found

@@ -9,12 +9,15 @@ from uuid import uuid4
 import pytest
 
 from kafka_direct import OffsetRange
-from kafka_direct.broker import read_range, reader
+from kafka_direct.broker import reader
 from kafka_direct.broker.appetite import HEARTY
+from kafka_direct.broker.reader import read_chunks
 from kafka_direct.broker.worker_consumer import MessageConsumer, build_fastest
 from kafka_direct.options import ClientParams
 
 RECORDS, SIZE = 40_000, 150
+
+both_kinds = pytest.mark.parametrize("build", [MessageConsumer, build_fastest])
 
 
 @pytest.fixture(scope="module")
@@ -50,35 +53,41 @@ class Received:
         return sum(self._by_client.values())
 
 
-def read(params, topic, start, until):
-    return [message.offset() for chunk in read_range(params, OffsetRange(topic, 0, start, until)) for message in chunk]
+def read(build, params, topic, start, until, partition=0):
+    """The offsets of a range."""
+    chunks = read_chunks(build, params, OffsetRange(topic, partition, start, until))
+    return [chunk.offset_of(place) for chunk in chunks for place in range(len(chunk))]
 
 
-def test_a_backlog_cut_into_ranges_is_fetched_once(kafka, backlog):
+@both_kinds
+def test_a_backlog_cut_into_ranges_is_fetched_once(kafka, backlog, build):
     """Of what lies behind a range next to nothing is fetched; librdkafka's defaults fetch it many times over."""
     received, step = Received(kafka), RECORDS // 20
-    read(received.params, backlog, 0, step)  # the worker learns what records of the topic weigh
+    starts = range(step, RECORDS, step)
+    read(build, received.params, backlog, 0, step)  # the worker learns what records of the topic weigh
     before = received.bytes()
 
-    offsets = [o for start in range(step, RECORDS, step) for o in read(received.params, backlog, start, start + step)]
+    offsets = [o for start in starts for o in read(build, received.params, backlog, start, start + step)]
 
     assert offsets == list(range(step, RECORDS))
     assert received.bytes() - before < 1.3 * (RECORDS - step) * SIZE
 
 
-@pytest.mark.parametrize("build", [MessageConsumer, build_fastest])
+@both_kinds
 def test_nothing_is_fetched_while_the_last_records_are_processed(kafka, backlog, build):
     """Once they are out the consumer has no partition any more that it would fetch on."""
     params = ClientParams.parse({"bootstrap.servers": kafka.bootstrap_servers, "client.id": uuid4().hex})
     with reader._lend(build, params, HEARTY) as lent:
-        chunks = reader._Reading(lent, OffsetRange(backlog, 0, 0, 9000), poll_seconds=30).chunks()
+        range_, settings = OffsetRange(backlog, 0, 0, 9000), {"skip_lost": False, "names": reader.OF_DSTREAMS}
+        chunks = reader._Reading(lent, range_, poll_seconds=30, **settings).chunks()
         assigned = [(chunk.last_offset(), len(lent.consumer.client.assignment())) for chunk in chunks]
 
     assert assigned[-1] == (8999, 0)
     assert {number for _, number in assigned[:-1]} == {1}
 
 
-def test_small_ranges_do_not_wait_for_each_other(kafka, kafka_topic):
+@both_kinds
+def test_small_ranges_do_not_wait_for_each_other(kafka, kafka_topic, build):
     """Nothing is asked for past the end of the log, where the next range would wait for the answer."""
     from kafka_direct import testing
 
@@ -87,10 +96,10 @@ def test_small_ranges_do_not_wait_for_each_other(kafka, kafka_topic):
         testing.produce(kafka.bootstrap_servers, topic, ["x"] * 10, partition=partition)
     wait = {"bootstrap.servers": kafka.bootstrap_servers, "client.id": uuid4().hex, "fetch.wait.max.ms": 1000}
     params = ClientParams.parse(wait)
-    list(read_range(params, OffsetRange(topic, 0, 0, 10)))  # the worker learns what records of the topic weigh
+    read(build, params, topic, 0, 10)  # the worker learns what records of the topic weigh
     began = time.monotonic()
 
     for partition in range(1, 20):
-        assert sum(map(len, read_range(params, OffsetRange(topic, partition, 0, 10)))) == 10
+        assert read(build, params, topic, 0, 10, partition=partition) == list(range(10))
 
     assert time.monotonic() - began < 12  # one that is sent too early now and then costs its second

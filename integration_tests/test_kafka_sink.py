@@ -9,8 +9,10 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import SparkSession
 
-from kafka_direct.broker import Cluster, TransactionalOutput, read_range, transaction
+from kafka_direct.broker import Cluster, TransactionalOutput, transaction
+from kafka_direct.broker.reader import read_chunks
 from kafka_direct.broker.transactional_producer import TransactionalProducer
+from kafka_direct.broker.worker_consumer import MessageConsumer
 from kafka_direct.errors import ArgumentTypeError, BrokerUnavailable, ConfigError, Fenced, OutOfOrder
 from kafka_direct.offsets import Loss, LossCause, OffsetRange, TopicPartition
 from kafka_direct.options import ClientParams, Subscription
@@ -36,7 +38,8 @@ class Output:
             wait_until(lambda: self._ends("read_committed") == self._ends("read_uncommitted"), "markers", timeout=5)
         ends = self._ends("read_committed")
         ranges = [OffsetRange(p.topic, p.partition, 0, end) for p, end in sorted(ends.items())]
-        return [message for range_ in ranges for chunk in read_range(self._params, range_) for message in chunk]
+        chunks = (chunk for range_ in ranges for chunk in read_chunks(MessageConsumer, self._params, range_))
+        return [message for chunk in chunks for message in chunk.messages]
 
     def values(self):
         return [message.value().decode() for message in self.records()]

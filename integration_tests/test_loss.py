@@ -1,6 +1,7 @@
 """Rule 4: loss is never silent. Each cause on the real broker: an error by default, reported and passed on demand."""
 
 import logging
+import time
 
 import pytest
 from confluent_kafka import TopicPartition as ClientPartition
@@ -9,6 +10,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.streaming import StreamingContext
 
 from kafka_direct import OffsetRange, TopicPartition, createDirectStream, testing
+from kafka_direct.dstream.source import WAITED_SECONDS
 from kafka_direct.offsets import Batch, OffsetLog
 
 ACCEPT_LOSS = {"spark.streaming.kafka.failOnDataLoss": "false"}
@@ -153,3 +155,50 @@ def test_deleted_partition_is_a_loss(stream, kafka, kafka_topic, kafka_produce, 
     testing.delete_topic(kafka.bootstrap_servers, topic)
 
     assert f"{topic}-0 partition deleted: wanted offset 10, available nothing" in error_of(ssc)
+
+
+def test_a_batch_that_waited_is_not_read_from_a_recreated_topic(
+    spark, kafka, kafka_topic, kafka_produce, collected, tmp_path, caplog
+):
+    """Behind a slow batch too: its output is refused, and after a restart each record stands where it belongs."""
+    topic, gate = kafka_topic(), type(collected)()
+    log, place = OffsetLog(str(tmp_path), "orders"), TopicPartition(topic, 0)
+
+    def output(rdd):
+        collected.add((rdd.batchId(), [int(value) for _, value in rdd.collect()]))
+        if rdd.offsetRanges()[0].fromOffset == 0 < rdd.count():
+            gate.wait(lambda items: items)
+
+    def start(settings=None):
+        ssc = StreamingContext(spark(settings), 0.3)
+        ssc.checkpoint(str(tmp_path))
+        params = {"bootstrap.servers": kafka.bootstrap_servers, "auto.offset.reset": "earliest"}
+        pairs = createDirectStream(ssc, [topic], params, name="orders")
+        pairs.map(lambda pair: pair[1]).foreachRDD(lambda rdd: rdd.foreach(len))
+        pairs.foreachRDD(output)
+        ssc.start()
+        return ssc
+
+    kafka_produce(topic, map(str, range(10)))
+    ssc = start()
+    collected.wait(lambda items: any(values for _, values in items))
+    kafka_produce(topic, map(str, range(10, 20)))
+    testing.wait_until(lambda: log.load().last.end()[place] == 20, "the plan of what waits")
+    testing.delete_topic(kafka.bootstrap_servers, topic)
+    testing.create_topic(kafka.bootstrap_servers, topic)
+    kafka_produce(topic, map(str, range(100, 130)))
+    time.sleep(WAITED_SECONDS)  # it is time itself that makes a batch one that has waited
+    gate.add("go")
+    refused = f"{place} topic recreated: wanted offset 10, available offsets 0 to 30"
+    testing.wait_until(lambda: any(refused in record.getMessage() for record in caplog.records), "a refusal")
+    ssc.stop(False, False)
+    (waited,) = [batch for batch in log.load() if batch.start()[place] == 10 and batch.count() > 0]
+    assert not log.load().is_committed(waited.id)
+
+    ssc = start(ACCEPT_LOSS)
+    collected.wait(lambda items: any(values == list(range(100, 130)) for _, values in items))
+    ssc.stop(False, True)
+    assert [value for _, values in sorted(dict(collected.items).items()) for value in values] == [
+        *range(10),
+        *range(100, 130),
+    ]

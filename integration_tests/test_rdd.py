@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import socket
 import statistics
 import time
 from operator import add
+from uuid import uuid4
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -145,6 +147,45 @@ def test_empty_range_opens_no_consumer(sc):
     assert "127.0.0.1:1" not in rdd.mapPartitions(clients).collect()
 
 
+def idle_consumers(client_id):
+    """A function for workers: how many consumers of a client id they keep."""
+
+    def count(_):
+        from kafka_direct.broker import reader
+
+        yield sum(("client.id", client_id) in params.entries for _, params, *_ in reader._idle)
+
+    return count
+
+
+def test_consumers_are_kept_whatever_functions_it_is_given(sc, params, written):
+    """A function of the user's script is another one in each task; the worker's consumers are not."""
+    topic = written(["a0"], ["b0"])
+    params |= {"client.id": uuid4().hex, "stats_cb": lambda _: None}
+    rdd = createRDD(sc, params, [OffsetRange(topic, 0, 0, 1), OffsetRange(topic, 1, 0, 1)])
+
+    assert [rdd.count() for _ in range(6)] == [2] * 6
+    # One for the first range, of which a worker knows nothing yet, and one for all others.
+    assert max(rdd.mapPartitions(idle_consumers(params["client.id"])).collect()) == 2
+
+
+def test_a_socket_of_the_users_is_left_alone(sc, params, written):
+    """A connection per partition, as Spark's guide has it, which the function closes behind its last record."""
+    topic = written(["a0"], ["b0"])
+    rdd = createRDD(sc, params, [OffsetRange(topic, 0, 0, 1), OffsetRange(topic, 1, 0, 1)])
+
+    def send_partition(records):
+        from kafka_direct import worker
+
+        worker._connection.cache_clear()
+        sock = socket.socket()
+        for _ in records:
+            yield worker._connection() not in {None, sock}
+        sock.close()
+
+    assert [rdd.mapPartitions(send_partition).collect() for _ in range(4)] == [[True, True]] * 4
+
+
 class Waited:
     """A handler that tells how long it was in the worker before it got a record, in milliseconds."""
 
@@ -175,10 +216,11 @@ def test_worker_keeps_its_consumers(sc, params, written):
 
     def clients(records):
         from kafka_direct.broker import reader
+        from kafka_direct.broker.worker_consumer import build_fastest
 
         next(records)
         records.close()
-        yield [params for _, params, *_ in reader._idle].count(client_params)
+        yield sum(params == client_params and build is build_fastest for _, params, _, build in reader._idle)
 
     # One for the first range of a worker, of which nothing is known, and one for all the others: each is one fetch.
     assert max(rdd.mapPartitions(clients).collect()) <= 2
@@ -200,6 +242,13 @@ def test_take_goes_over_partitions(sc, params, written):
         assert rdd.take(number) == list("abcdef")[: max(number, 0)]
     assert rdd.first() == "a"
     assert rdd.map(str.upper).take(4) == list("ABCD")
+
+
+def test_take_makes_no_element_too_many(sc, params, written):
+    """What cannot be decoded behind the last element that is wanted is in nobody's way."""
+    rdd = createRDD(sc, params, [OffsetRange(written([b"ok", b"\xff"]), 0, 0, 2)])
+
+    assert (rdd.take(1), rdd.first(), rdd.isEmpty()) == ([(None, "ok")], (None, "ok"), False)
 
 
 def test_count_and_is_empty(sc, params, written):

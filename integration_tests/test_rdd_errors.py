@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import ctypes
 import pickle
 import time
 
+import pyarrow as pa
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import TopicPartition, cimpl
 from confluent_kafka.admin import AdminClient
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PythonException
 
 from kafka_direct import KafkaDirectError, OffsetRange, createRDD
-from kafka_direct.errors import ArgumentTypeError, BrokerUnavailable, ConfigError, OffsetsLost
+from kafka_direct.broker.arrow import HEADERS, read_batches
+from kafka_direct.errors import ArgumentTypeError, BrokerError, BrokerUnavailable, ConfigError, OffsetsLost
+from kafka_direct.options import ClientParams
 from kafka_direct.testing import LocalKafka, create_topic, delete_topic, produce
 
 # What a failed job raises; the second one in a process that has had a SparkSession.
@@ -238,3 +242,29 @@ def test_secrets_are_not_shown(sc, params, ten):
 
     texts = [repr(rdd), str(rdd), repr(rdd._reader), rdd.toDebugString().decode(), str(caught.value)]
     assert not any("hunter2" in text for text in texts)
+
+
+def produce_header(servers, topic, name):
+    """A record with a header, by librdkafka itself: confluent-kafka takes text for its name and nothing else."""
+    functions = ctypes.CDLL(cimpl.__file__)
+    functions.rd_kafka_conf_new.restype = functions.rd_kafka_new.restype = ctypes.c_void_p
+    configuration = ctypes.c_void_p(functions.rd_kafka_conf_new())
+    functions.rd_kafka_conf_set(configuration, b"bootstrap.servers", servers.encode(), None, 0)
+    client = ctypes.c_void_p(functions.rd_kafka_new(0, configuration, None, 0))
+    end, of_topic, of_header = map(ctypes.c_int, (0, 1, 9))
+    given = (of_topic, topic.encode(), of_header, name, b"v", ctypes.c_ssize_t(1), end)
+    assert (functions.rd_kafka_producev(client, *given), functions.rd_kafka_flush(client, 30_000)) == (0, 0)
+    functions.rd_kafka_destroy(client)
+
+
+def test_a_header_that_cannot_be_read_is_named(sc, params, ten):
+    """Its name is no UTF-8: the record is told, and the others of the range can be read without headers."""
+    produce_header(params["bootstrap.servers"], ten, b"\xff")
+    ranges = [OffsetRange(ten, 0, 0, 11)]
+
+    with pytest.raises(JobFailed, match=f"the record at offset 10 of {ten}-0 has a header whose name is no UTF-8"):
+        createRDD(sc, params, ranges, messageHandler=lambda message: message.headers).collect()
+    with pytest.raises(BrokerError, match=f"the record at offset 10 of {ten}-0 has a header whose name is no UTF-8"):
+        list(read_batches(ClientParams.parse(params), *ranges, pa.schema([("headers", HEADERS)])))
+    assert createRDD(sc, params, ranges).count() == 11
+    assert len(createRDD(sc, params, ranges).collect()) == 11

@@ -7,10 +7,12 @@ from confluent_kafka import KafkaError
 from confluent_kafka import TopicPartition as ClientPartition
 
 from kafka_direct import OffsetRange, testing
+from kafka_direct.broker import reader
 from kafka_direct.broker.appetite import HEARTY
-from kafka_direct.broker.chunk import Failure, MessageChunk
-from kafka_direct.broker.reader import _Lent, _Reading
+from kafka_direct.broker.chunk import Failure
+from kafka_direct.broker.reader import OF_DSTREAMS, _Lent, _Reading, read_chunks
 from kafka_direct.broker.worker_consumer import MessageConsumer, build_fastest
+from kafka_direct.errors import BrokerUnavailable, ConfigError
 from kafka_direct.options import ClientParams
 
 both_kinds = pytest.mark.parametrize("build", [MessageConsumer, build_fastest])
@@ -21,13 +23,11 @@ def reading_of(kafka, topic, until, build, seconds):
     little = {"queued.min.messages": 1, "fetch.max.bytes": 50_000, "message.max.bytes": 50_000}
     params = ClientParams.parse({"bootstrap.servers": kafka.bootstrap_servers, **little})
     lent = _Lent(build, params, HEARTY)
-    return _Reading(lent, OffsetRange(topic, 0, 0, until), poll_seconds=seconds, skip_lost=True)
+    return _Reading(lent, OffsetRange(topic, 0, 0, until), poll_seconds=seconds, skip_lost=True, names=OF_DSTREAMS)
 
 
 def offsets_of(chunk):
-    if isinstance(chunk, MessageChunk):
-        return [message.offset() for message in chunk.messages]
-    return chunk.offsets().to_pylist()
+    return [chunk.offset_of(place) for place in range(len(chunk))]
 
 
 @both_kinds
@@ -87,3 +87,49 @@ def test_an_error_behind_records_is_asked_after_from_there(kafka, kafka_topic, k
     assert len(answers) == 1
     assert offsets == list(range(5000))
     reading.lent.consumer.close()
+
+
+def test_a_consumer_that_cannot_be_renewed_is_no_worse(kafka, kafka_topic, kafka_produce, tmp_path):
+    """A secret that is not there for a moment fails the task, and the worker's next one reads with what it has."""
+    topic, secret = kafka_topic(), tmp_path / "secret"
+    kafka_produce(topic, ["x"] * 10)
+    secret.write_text("key")
+    given = {"bootstrap.servers": kafka.bootstrap_servers, "ssl.key.password": f"file:{secret}"}
+    params = ClientParams.parse(given)
+    range_ = OffsetRange(topic, 0, 0, 10)
+    with reader._lend(build_fastest, params, HEARTY) as lent:
+        secret.rename(tmp_path / "away")
+        with pytest.raises(ConfigError, match=r"ssl\.key\.password"):
+            lent.renew()
+        secret.with_name("away").rename(secret)
+
+    assert sum(map(len, read_chunks(build_fastest, params, range_, poll_seconds=60))) == 10
+
+
+def test_few_idle_consumers_are_kept(kafka, kafka_topic, kafka_produce):
+    """Those that were used last; the rest is closed, for each has threads and connections."""
+    topic = kafka_topic()
+    kafka_produce(topic, ["x"] * 10)
+    all_params = [
+        ClientParams.parse({"bootstrap.servers": kafka.bootstrap_servers, "client.id": f"reader-{number}"})
+        for number in range(reader.MOST_IDLE + 4)
+    ]
+    before = set(reader._idle.values())
+
+    for params in all_params:
+        assert sum(map(len, read_chunks(build_fastest, params, OffsetRange(topic, 0, 0, 10), poll_seconds=60))) == 10
+
+    assert [params for _, params, *_ in reader._idle] == all_params[4:]
+    for consumer in before:
+        with pytest.raises(RuntimeError, match="closed"):
+            consumer.client.poll(0)
+
+
+def test_what_a_connection_complains_of_is_told(kafka, kafka_topic, kafka_produce):
+    """Settings that fit the driver's side only: a worker that hears nothing says what its client said."""
+    topic = kafka_topic()
+    kafka_produce(topic, ["x"] * 10)
+    params = ClientParams.parse({"bootstrap.servers": kafka.bootstrap_servers, "security.protocol": "ssl"})
+
+    with pytest.raises(BrokerUnavailable, match=r"at offset 0 \(.*SSL handshake failed.*\); check the brokers"):
+        list(read_chunks(build_fastest, params, OffsetRange(topic, 0, 0, 10), poll_seconds=1))

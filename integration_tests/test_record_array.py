@@ -1,7 +1,8 @@
-"""The compiled way into Arrow: the same rows as from messages, and back to messages wherever it cannot go."""
+"""The compiled way of records: the same rows and elements as from messages, and messages wherever it cannot go."""
 
 import ctypes
 import gc
+import json
 import logging
 import os
 import shutil
@@ -11,14 +12,17 @@ import sys
 import psutil
 import pyarrow as pa
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import KafkaError, Producer
+from confluent_kafka import TopicPartition as ClientPartition
 
-from kafka_direct import OffsetRange, testing
-from kafka_direct.broker import arrow, record_array, worker_consumer
+from kafka_direct import OffsetRange, TopicPartition, testing, utf8_decoder
+from kafka_direct.broker import arrow, columns, worker_consumer
 from kafka_direct.broker.arrow import COLUMN_TYPES, read_batches
 from kafka_direct.broker.deadline import Deadline
 from kafka_direct.broker.librdkafka import SWITCH, load_librdkafka
+from kafka_direct.broker.reader import read_chunks
 from kafka_direct.broker.worker_consumer import ArrayConsumer, MessageConsumer, build_fastest
+from kafka_direct.dstream.message import Elements
 from kafka_direct.errors import BrokerUnavailable, ConfigError
 from kafka_direct.options import ClientParams
 from kafka_direct.testing.node import free_ports
@@ -49,10 +53,128 @@ def read_messages(*args, monkeypatch, **given):
         return read(*args, **given)
 
 
+def of_chunks(elements, chunks, topic):
+    for chunk in chunks:
+        yield from elements.of(chunk, TopicPartition(topic, 0))
+
+
+def each_element(kafka, topic, until, decoder, build=build_fastest):
+    elements = Elements(key_decoder=decoder, value_decoder=decoder)
+    chunks = read_chunks(build, params_of(kafka), OffsetRange(topic, 0, 0, until), poll_seconds=60)
+    return of_chunks(elements, chunks, topic)
+
+
+def read_elements(*args):
+    return list(each_element(*args))
+
+
+KEYS = [None, b"", b"k", b"\x00" * 300]
+TEXTS = [None, b"", "p\xe4ck \U0001f600".encode(), b"v" * 5000, b"\x00"]
+
+ODD_JSON = [b"0", b" 7 ", b"\n[1]", b"\xef\xbb\xbf1", '"ä"'.encode("utf-16"), b"1\x00", b'"\xed\xa0\x80"', b"NaN"]
+
+
+@pytest.mark.parametrize("decoder", [None, utf8_decoder, repr])
+def test_every_shape_of_record_is_the_same_element_as_from_messages(kafka, kafka_topic, kafka_produce, decoder):
+    """Null, empty and long keys and values, as bytes, as text and through a function."""
+    topic = kafka_topic()
+    keys, values = ([column[n % len(column)] for n in range(9001)] for column in (KEYS, TEXTS))
+    kafka_produce(topic, values, keys=keys, config={"linger.ms": 20})
+
+    ours = read_elements(kafka, topic, 9001, decoder)
+
+    assert ours == read_elements(kafka, topic, 9001, decoder, MessageConsumer)
+    decode = decoder or (lambda found: found)
+    assert ours == [(decode(key), decode(value)) for key, value in zip(keys, values, strict=True)]
+
+
+@pytest.mark.parametrize("build", [build_fastest, MessageConsumer])
+@pytest.mark.parametrize("among", ODD_JSON)
+def test_json_is_what_json_loads_makes_of_it(kafka, kafka_topic, kafka_produce, among, build):
+    """Also where a record among others is padded, or of an encoding that json.loads finds out about."""
+    topic = kafka_topic()
+    values = [b'{"n": 1}', among, b"[]"]
+    kafka_produce(topic, values, keys=values)
+
+    found = read_elements(kafka, topic, 3, json.loads, build)
+
+    assert repr(found) == repr(
+        [(json.loads(value), json.loads(value)) for value in values]
+    )  # NaN is not equal to itself
+
+
+@pytest.mark.parametrize("build", [build_fastest, MessageConsumer])
+@pytest.mark.parametrize("wrong", [None, b"", b"1,2", b"[1", b"{}]"])
+def test_what_is_no_json_is_named(kafka, kafka_topic, kafka_produce, wrong, build):
+    topic = kafka_topic()
+    values = [b"[1]", wrong, b"2]"]
+    kafka_produce(topic, values, keys=[b"0"] * 3)
+
+    with pytest.raises((ValueError, TypeError)) as caught:
+        read_elements(kafka, topic, 3, json.loads, build)
+
+    assert caught.value.__notes__ == [f"while decoding the value of {topic}-0 offset 1"]
+
+
+@pytest.mark.parametrize("build", [build_fastest, MessageConsumer])
+@pytest.mark.parametrize("decoder", [utf8_decoder, bytes.decode])
+@pytest.mark.parametrize("wrong", [b"\xff", b"ok\xed\xa0\x80", b"\xc3"])
+def test_a_record_that_cannot_be_decoded_is_named(kafka, kafka_topic, kafka_produce, decoder, wrong, build):
+    """Whichever way it came; those before it come first."""
+    topic, came = kafka_topic(), []
+    kafka_produce(topic, [b"ok"] * 5 + [wrong], keys=["k"] * 6)
+
+    with pytest.raises(UnicodeDecodeError) as caught:
+        came.extend(each_element(kafka, topic, 6, decoder, build))
+
+    assert caught.value.__notes__ == [f"while decoding the value of {topic}-0 offset 5"]
+    assert came == [("k", "ok")] * 5
+
+
+def test_a_function_that_raises_stop_iteration_ends_nothing_early(kafka, kafka_topic, kafka_produce):
+    """As `next(...)` in it does; taken for the end of the records it would lose the rest of them."""
+    topic = kafka_topic()
+    kafka_produce(topic, ["a", "b", "stop", "c"])
+
+    def find(text):
+        return next(letter for letter in "abc" if letter == text)
+
+    for elements in (
+        Elements(value_decoder=lambda value: find(value.decode())),
+        Elements(message_handler=lambda message: find(message.value)),
+    ):
+        chunks = read_chunks(MessageConsumer, params_of(kafka), OffsetRange(topic, 0, 0, 4), poll_seconds=60)
+        with pytest.raises(RuntimeError, match="StopIteration"):
+            list(of_chunks(elements, chunks, topic))
+
+
+def test_elements_of_a_part_of_a_partition(kafka, kafka_topic, kafka_produce):
+    """A range that begins and ends in the middle of a producer's batch has its records and no others."""
+    topic = kafka_topic()
+    kafka_produce(topic, [str(n) for n in range(3000)], config={"linger.ms": 20})
+
+    elements, range_ = Elements(), OffsetRange(topic, 0, 7, 2990)
+    chunks = read_chunks(build_fastest, params_of(kafka), range_, poll_seconds=60)
+
+    assert [value for _, value in of_chunks(elements, chunks, topic)] == [str(n) for n in range(7, 2990)]
+
+
+def test_a_function_is_called_when_its_element_is_wanted(kafka, kafka_topic, kafka_produce):
+    """`take(1)` decodes one record, not a chunk of them."""
+    topic, calls = kafka_topic(), []
+    kafka_produce(topic, ["x"] * 3000, config={"linger.ms": 20})
+
+    came = each_element(kafka, topic, 3000, lambda found: calls.append(found) or found)
+    next(came)
+    came.close()
+
+    assert len(calls) == 2  # the key and the value
+
+
 def test_every_shape_of_record_is_the_same_row_as_from_messages(kafka, kafka_topic, monkeypatch):
     """Null, empty and long keys and values, times of both kinds, aborted and control records between them."""
     topic = kafka_topic()
-    keys, values = [None, b"", b"k", b"\x00" * 300], [None, b"", b"\xff\xfe", b"v" * 5000, "päck".encode()]
+    keys, values = KEYS, [*TEXTS, b"\xff\xfe"]
     producer = Producer(
         {"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": topic, "compression.type": "zstd"}
     )
@@ -102,7 +224,7 @@ def test_the_compiled_way_is_taken(kafka, kafka_topic, kafka_produce, monkeypatc
 def test_a_chunk_larger_than_a_column_holds_comes_in_parts(kafka, kafka_topic, kafka_produce, monkeypatch):
     topic = kafka_topic()
     kafka_produce(topic, [str(number) * 1000 for number in range(1000)])
-    monkeypatch.setattr(record_array, "MOST_BYTES", 10_000)
+    monkeypatch.setattr(columns, "MOST_BYTES", 10_000)
 
     batches = list(read_batches(params_of(kafka), OffsetRange(topic, 0, 0, 1000), COLUMNS, poll_seconds=60))
 
@@ -121,6 +243,8 @@ def test_memory_is_given_back(kafka, kafka_topic, kafka_produce):
         left = read_batches(params_of(kafka), range_, COLUMNS, poll_seconds=60)
         next(left)
         left.close()
+        for decoder in (None, utf8_decoder):
+            assert len(read_elements(kafka, topic, 4500, decoder)) == 4500  # the rest is cut off
         gc.collect()
 
     for _ in range(10):
@@ -138,7 +262,7 @@ def test_what_was_fetched_in_vain_is_given_back(kafka, kafka_topic, kafka_produc
     length = library.client["rd_kafka_queue_length"]
     length.restype, length.argtypes = ctypes.c_size_t, [ctypes.c_void_p]
     consumer = ArrayConsumer(params_of(kafka).for_executor(), library)
-    consumer.assign(TopicPartition(topic, 0, 0))
+    consumer.assign(ClientPartition(topic, 0, 0))
     while len(chunk := consumer.poll(1, 10)) == 0:
         pass
     chunk.close()
@@ -156,13 +280,13 @@ def test_errors_come_out_of_the_array_and_records_stay(kafka, kafka_topic, kafka
     topic = kafka_topic()
     kafka_produce(topic, ["a", "b"])
     consumer = ArrayConsumer(params_of(kafka).for_executor(), library)
-    consumer.assign(TopicPartition(topic, 0, 0))
+    consumer.assign(ClientPartition(topic, 0, 0))
 
     failures, offsets = [], []
     while not failures:
         chunk = consumer.poll(100, 10)
         failures += chunk.take_failures()
-        offsets += chunk.offsets().to_pylist()
+        offsets += [chunk.offset_of(place) for place in range(len(chunk))]
         chunk.close()
 
     assert offsets == [0, 1]
@@ -170,11 +294,30 @@ def test_errors_come_out_of_the_array_and_records_stay(kafka, kafka_topic, kafka
     consumer.close()
 
 
+def test_an_error_between_records_is_taken_out(kafka, kafka_topic, kafka_produce, library):
+    topic = kafka_topic()
+    kafka_produce(topic, list("abc"), config={"linger.ms": 20})
+    consumer = ArrayConsumer(params_of(kafka).for_executor(), library)
+    consumer.assign(ClientPartition(topic, 0, 0))
+    while len(chunk := consumer.poll(3, 10)) < 3:
+        chunk.close()
+        consumer.assign(ClientPartition(topic, 0, 0))
+    chunk._record(1).error = KafkaError.BROKER_NOT_AVAILABLE  # no broker gives one there on demand
+    chunk.found = chunk._survey()
+
+    failures = chunk.take_failures()
+
+    assert [(failure.error.code(), failure.offset) for failure in failures] == [(KafkaError.BROKER_NOT_AVAILABLE, 1)]
+    assert (chunk.texts_of("value"), chunk.last_offset()) == (["a", "c"], 2)
+    chunk.close()
+    consumer.close()
+
+
 def test_a_topic_that_is_not_there_ends_no_process(kafka, library, caplog):
     """Its error comes by the partition's queue, as a callback that must not be Python's, and goes to the log."""
     params = params_of(kafka, **{"topic.metadata.propagation.max.ms": 0})
     consumer = ArrayConsumer(params.for_executor(), library)
-    consumer.assign(TopicPartition("there-is-none", 0, 0))
+    consumer.assign(ClientPartition("there-is-none", 0, 0))
 
     deadline = Deadline(30)
     while "there-is-none" not in caplog.text and not deadline.is_over():
@@ -216,7 +359,7 @@ def test_a_library_that_cannot_be_loaded_is_done_without(kafka, library, monkeyp
     consumer = build_fastest(params_of(kafka).for_executor())
 
     assert isinstance(consumer, MessageConsumer)
-    assert "reads slower" in caplog.text
+    assert "read slower" in caplog.text
     consumer.close()
 
 

@@ -1,10 +1,13 @@
 """Stopping: more than once, never started, and what is still to be told to the group."""
 
+import threading
+
 from pyspark.streaming import StreamingContext
+from pyspark.streaming.listener import StreamingListener
 
 from kafka_direct import createDirectStream
 from kafka_direct.broker import ConsumerGroup
-from kafka_direct.dstream import group_commit
+from kafka_direct.dstream import group_commit, jvm
 from kafka_direct.offsets import TopicPartition
 from kafka_direct.options import ClientParams
 from kafka_direct.testing import wait_until
@@ -21,6 +24,43 @@ def test_stop_twice_and_before_the_start(spark, kafka, kafka_topic):
             ssc.start()
         ssc.stop(False)
         ssc.stop(False)
+
+
+class Slow(StreamingListener):
+    """A listener that holds up all others until it is told to go on."""
+
+    def __init__(self):
+        super().__init__()
+        self.is_told, self.goes_on = threading.Event(), threading.Event()
+
+    def onBatchCompleted(self, _):
+        self.is_told.set()
+        self.goes_on.wait(60)
+
+
+def test_a_stop_while_a_batch_waits_for_listeners_is_no_error(spark, kafka, kafka_topic, monkeypatch):
+    """The next batch waits for news of the last one; a stop that interrupts it ends the stream, and fails nothing."""
+    monkeypatch.setattr(jvm, "BUS_MS", 1000)
+    sc, listener = spark(), Slow()
+    ssc = StreamingContext(sc, 0.2)
+    createDirectStream(ssc, [kafka_topic()], {"bootstrap.servers": kafka.bootstrap_servers}).foreachRDD(
+        lambda rdd: None
+    )
+    ssc.addStreamingListener(listener)
+    ssc.start()
+    assert listener.is_told.wait(60)
+    wait_until(lambda: is_waiting_for_listeners(sc), "the batch after")
+
+    ssc.stop(False)
+
+    listener.goes_on.set()
+    assert ssc.awaitTerminationOrTimeout(0), "raises what the scheduler has reported"
+
+
+def is_waiting_for_listeners(sc):
+    traces = sc._jvm.Thread.getAllStackTraces()
+    generator = next(t for t in traces.keySet() if t.getName() == "JobGenerator")
+    return any(frame.getMethodName() == "waitUntilEmpty" for frame in traces[generator])
 
 
 def test_an_idle_stream_keeps_its_group_alive(spark, kafka, kafka_topic, kafka_produce, monkeypatch):

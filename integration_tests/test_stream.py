@@ -159,6 +159,24 @@ def test_several_outputs_share_a_batch(ssc, direct, collected, written):
     assert items[3][3] == [OffsetRange(topic, 0, 2, 2)]
 
 
+def test_a_batch_costs_no_exception(ssc, direct, outputs, written, monkeypatch):
+    """With a SparkSession PySpark takes 20 ms to look at one of Java's, with which its collections end."""
+    from pyspark.errors.exceptions import captured
+    from pyspark.sql import SparkSession
+
+    SparkSession(ssc.sparkContext)
+    looked_at, convert = [], captured.convert_exception
+    monkeypatch.setattr(captured, "convert_exception", lambda error: looked_at.append(error) or convert(error))
+    stream = direct(written(list("abc")))
+    outputs.record("all", stream.map(lambda pair: pair[1]))
+
+    ssc.start()
+    outputs.wait(lambda outputs: len(outputs.of("all")) >= 4)
+
+    assert outputs.first("all") == [list("abc")]
+    assert looked_at == []
+
+
 def test_foreach_rdd_refuses_other_functions(direct, kafka_topic):
     """A function of no or of three arguments is refused when it is given."""
     stream = direct(kafka_topic())

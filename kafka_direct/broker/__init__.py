@@ -9,7 +9,7 @@ from .confirm import confirmed
 from .group import ConsumerGroup
 from .group_place import GroupPlace
 from .next_record import find_next_times
-from .reader import SettingNames, check_reader, read_range
+from .reader import SettingNames, check_reader
 from .start import resolve_positions
 from .transaction import TransactionalOutput
 from .transactional_producer import KafkaRecord
@@ -26,7 +26,6 @@ __all__ = [
     "check_writer",
     "confirmed",
     "find_next_times",
-    "read_range",
     "resolve_positions",
     "write_records",
 ]

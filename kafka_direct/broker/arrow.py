@@ -1,23 +1,22 @@
 """The records of a range as Arrow batches, with the columns that are asked for and no others.
 
-Compiled loops copy them (record_array.py). Where these cannot be had, and for headers, a record's parts are taken
-column by column through the client's C functions: a loop over records in Python would cost three times as much.
+Compiled loops copy them. Where these cannot be had, and for headers, they are taken from messages (columns.py).
 """
 
 from __future__ import annotations
 
 import gc
 from contextlib import contextmanager
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE
 
 from kafka_direct.errors import BrokerError
 
-from .chunk import MessageChunk
+from .chunk import headers_of
+from .columns import MessageColumns, columns_of
 from .reader import read_chunks
 from .worker_consumer import MessageConsumer, build_fastest
 
@@ -27,11 +26,13 @@ if TYPE_CHECKING:
     from kafka_direct.offsets import OffsetRange
     from kafka_direct.options import ClientParams
 
+    from .chunk import MessageChunk
+    from .columns import Columns
     from .record_array import RecordArray
     from .worker_consumer import WorkerConsumer
 
     Build = Callable[[Mapping[str, Any]], WorkerConsumer[MessageChunk | RecordArray]]
-    Make = Callable[["Records", OffsetRange, pa.DataType], pa.Array]
+    Make = Callable[["Columns", OffsetRange, pa.DataType], pa.Array]
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -52,34 +53,18 @@ COLUMN_TYPES: dict[str, tuple[pa.DataType, ...]] = {
 def read_batches(
     params: ClientParams, range_: OffsetRange, columns: pa.Schema, **settings: Any
 ) -> Iterator[pa.RecordBatch]:
-    """The records of a range, in order, as batches of `columns`; `settings` are those of `read_range`.
+    """The records of a range, in order, as batches of `columns`; `settings` are those of `read_chunks`.
 
     The names in `columns` are those of `COLUMN_TYPES` in any case, each with one of the types there.
     """
     makers = [_COLUMNS[field.name.lower()] for field in columns]
     build: Build = MessageConsumer if _headers in makers else build_fastest
     for chunk in read_chunks(build, params, range_, **settings):
-        for records in _Messages(chunk).parts() if isinstance(chunk, MessageChunk) else chunk.parts():
+        for records in columns_of(chunk):
             with _no_collection():
                 arrays = [make(records, range_, field.type) for make, field in zip(makers, columns, strict=True)]
                 batch = pa.RecordBatch.from_arrays(arrays, schema=columns)
             yield batch
-
-
-class Records(Protocol):
-    """Some records of a range, as what the columns are made of."""
-
-    def __len__(self) -> int: ...
-
-    def keys(self) -> pa.Array: ...
-
-    def values(self) -> pa.Array: ...
-
-    def offsets(self) -> pa.Array: ...
-
-    @property
-    def times(self) -> tuple[pa.Array, pa.Array]:
-        """Each record's time in milliseconds, and its kind by librdkafka's code."""
 
 
 @contextmanager
@@ -94,38 +79,11 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-class _Messages:
-    """Records as messages, each column a pass over them."""
-
-    def __init__(self, chunk: MessageChunk) -> None:
-        self.messages = chunk.messages
-
-    def __len__(self) -> int:
-        return len(self.messages)
-
-    def parts(self) -> Iterator[_Messages]:
-        yield self
-
-    def keys(self) -> pa.Array:
-        return pa.array(list(map(Message.key, self.messages)), pa.binary())
-
-    def values(self) -> pa.Array:
-        return pa.array(list(map(Message.value, self.messages)), pa.binary())
-
-    def offsets(self) -> pa.Array:
-        return pa.array(list(map(Message.offset, self.messages)), pa.int64())
-
-    @cached_property
-    def times(self) -> tuple[pa.Array, pa.Array]:
-        kinds, times = zip(*map(Message.timestamp, self.messages), strict=True)
-        return pa.array(times, pa.int64()), pa.array(kinds, pa.int32())
-
-
-def _key(records: Records, _: OffsetRange, kind: pa.DataType) -> pa.Array:
+def _key(records: Columns, _: OffsetRange, kind: pa.DataType) -> pa.Array:
     return _named(records.keys(), kind)
 
 
-def _value(records: Records, _: OffsetRange, kind: pa.DataType) -> pa.Array:
+def _value(records: Columns, _: OffsetRange, kind: pa.DataType) -> pa.Array:
     return _named(records.values(), kind)
 
 
@@ -134,19 +92,19 @@ def _named(array: pa.Array, kind: pa.DataType) -> pa.Array:
     return array if pa.types.is_binary(kind) else array.view(kind)
 
 
-def _offset(records: Records, *_: object) -> pa.Array:
+def _offset(records: Columns, *_: object) -> pa.Array:
     return records.offsets()
 
 
-def _topic(records: Records, range_: OffsetRange, kind: pa.DataType) -> pa.Array:
+def _topic(records: Columns, range_: OffsetRange, kind: pa.DataType) -> pa.Array:
     return pa.repeat(pa.scalar(range_.topic, kind), len(records))
 
 
-def _partition(records: Records, range_: OffsetRange, kind: pa.DataType) -> pa.Array:
+def _partition(records: Columns, range_: OffsetRange, kind: pa.DataType) -> pa.Array:
     return pa.repeat(pa.scalar(range_.partition, kind), len(records))
 
 
-def _timestamp(records: Records, range_: OffsetRange, kind: pa.DataType) -> pa.Array:
+def _timestamp(records: Columns, range_: OffsetRange, kind: pa.DataType) -> pa.Array:
     times, kinds = records.times
     times = pc.if_else(pc.equal(kinds, TIMESTAMP_NOT_AVAILABLE), -1, times)
     try:
@@ -155,7 +113,7 @@ def _timestamp(records: Records, range_: OffsetRange, kind: pa.DataType) -> pa.A
         raise BrokerError(_out_of_time(records, range_)) from None
 
 
-def _out_of_time(records: Records, range_: OffsetRange) -> str:
+def _out_of_time(records: Columns, range_: OffsetRange) -> str:
     stamped = zip(records.offsets().to_pylist(), records.times[0].to_pylist(), strict=True)
     offset, far = max(stamped, key=lambda pair: abs(pair[1]))
     return (
@@ -165,15 +123,16 @@ def _out_of_time(records: Records, range_: OffsetRange) -> str:
     )
 
 
-def _timestamp_type(records: Records, _: OffsetRange, kind: pa.DataType) -> pa.Array:
+def _timestamp_type(records: Columns, _: OffsetRange, kind: pa.DataType) -> pa.Array:
     # Java counts from -1, librdkafka from 0: no timestamp, the producer's, the broker's.
     return pc.subtract(records.times[1], pa.scalar(1, kind))
 
 
-def _headers(records: Records, _: OffsetRange, kind: pa.DataType) -> pa.Array:
-    assert isinstance(records, _Messages), "headers are read as messages"
+def _headers(records: Columns, _: OffsetRange, kind: pa.DataType) -> pa.Array:
+    assert isinstance(records, MessageColumns), "headers are read as messages"
     # None where a record has none, as in Spark's own source.
-    return pa.array(list(map(Message.headers, records.messages)), kind)
+    # One by one, as a message whose headers cannot be read must not be asked for them again.
+    return pa.array(list(map(headers_of, records.messages)), kind)
 
 
 _COLUMNS: dict[str, Make] = {

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from confluent_kafka import KafkaError, Message
 
+from kafka_direct.errors import BrokerError
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+Part: TypeAlias = Literal["key", "value"]
 
 
 class Failure(NamedTuple):
@@ -30,7 +35,20 @@ class Chunk(Protocol):
     def cut(self, until_offset: int) -> None:
         """Leave out the records from an offset on."""
 
-    def value_bytes(self) -> int: ...
+    def weight(self) -> int:
+        """Bytes of keys and values."""
+
+    def offset_of(self, place: int) -> int: ...
+
+    def bytes_of(self, part: Part) -> list[bytes | None]:
+        """The keys or the values."""
+
+    def texts_of(self, part: Part) -> list[str | None]:
+        """The same, decoded.
+
+        Raises:
+            UnicodeDecodeError: one of them is no UTF-8.
+        """
 
     def close(self) -> None: ...
 
@@ -58,17 +76,48 @@ class MessageChunk:
         return failures
 
     def last_offset(self) -> int:
-        return _offset(self.messages[-1])
+        return self.offset_of(-1)
 
     def cut(self, until_offset: int) -> None:
         while self.messages and self.last_offset() >= until_offset:
             self.messages.pop()
 
-    def value_bytes(self) -> int:
-        return sum(map(len, self.messages))
+    def weight(self) -> int:
+        return sum(map(len, self.messages)) + sum(map(len, filter(None, self.bytes_of("key"))))
+
+    def offset_of(self, place: int) -> int:
+        offset = self.messages[place].offset()
+        assert offset is not None, "only a message that was never sent has none"
+        return offset
+
+    def bytes_of(self, part: Part) -> list[bytes | None]:
+        return list(map(Message.key if part == "key" else Message.value, self.messages))
+
+    def texts_of(self, part: Part) -> list[str | None]:
+        return [None if found is None else found.decode("utf-8") for found in self.bytes_of(part)]
 
     def close(self) -> None:
         """Nothing to do: messages live as long as somebody holds them."""
+
+
+# It may return although it has set an error, which Python sees to in a call from C, and not in each of its own.
+_read_headers: Callable[[Any], Any] = partial(Message.headers)
+
+
+def headers_of(message: Any) -> list[tuple[str, bytes | None]] | None:
+    """The headers of a record, None if it has none.
+
+    Raises:
+        BrokerError: a name is no UTF-8, for which confluent-kafka has a SystemError that names nothing.
+    """
+    try:
+        headers: list[tuple[str, bytes | None]] | None = _read_headers(message)
+    except SystemError as error:
+        raise BrokerError(
+            f"the record at offset {message.offset()} of {message.topic()}-{message.partition()} has a header whose "
+            "name is no UTF-8; correct its producer, or read without headers: no includeHeaders, no messageHandler."
+        ) from error
+    return headers
 
 
 def failure_of(message: Message) -> Failure:
@@ -77,9 +126,3 @@ def failure_of(message: Message) -> Failure:
     assert error is not None
     offset = message.offset()
     return Failure(error, -1 if offset is None else offset)
-
-
-def _offset(message: Message) -> int:
-    offset = message.offset()
-    assert offset is not None, "only a message that was never sent has none"
-    return offset

@@ -14,7 +14,7 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCol
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # a public name
 
-from kafka_direct.errors import ConfigError
+from kafka_direct.errors import BrokerUnavailable, ConfigError, KafkaDirectError
 from kafka_direct.offsets import Available, TopicPartition
 
 from .deadline import Deadline
@@ -54,6 +54,7 @@ class Cluster:
         self._knows_brokers = True  # or one of them has gone away since they were listed
         self._answered = False
         self._stopped = threading.Event()
+        self._is_closed = False
 
     def stop(self) -> None:
         """Ask nothing a second time any more, so that nobody waits for brokers that are away."""
@@ -61,6 +62,7 @@ class Cluster:
 
     def close(self) -> None:
         """Let go of the connection: to brokers that are gone it would knock for ever, and busily."""
+        self._is_closed = True
         self._admin = None
 
     def ask(self, question: Callable[[AdminClient], T], asking: str) -> T:
@@ -81,9 +83,21 @@ class Cluster:
             for info in topic.partitions
             if subscription.covers(partition := TopicPartition(name, info.id))
         )
-        return partitions, {
-            name: str(topic.topic_id) for name, topic in described.items() if topic.topic_id is not None
-        }
+        return partitions, _ids(described)
+
+    def find_topic_ids(self, names: Iterable[str], *, seconds: float) -> dict[str, str]:
+        """The ids of the topics that exist, if the brokers say so in that time."""
+        return _ids(self._describe(names, Deadline(seconds)))
+
+    def complaint(self, topic: str, *, seconds: float) -> str:
+        """What the connection complains of, as of TLS or a password; nothing if the brokers answer in that time."""
+        try:
+            self.find_topic_ids([topic], seconds=seconds)
+        except ConfigError as error:
+            return str(error)
+        except KafkaDirectError:
+            return self._complaint
+        return ""
 
     def require(self, subscription: Subscription) -> tuple[frozenset[TopicPartition], dict[str, str]]:
         """`find_partitions`, refusing a name or a partition that does not exist.
@@ -203,6 +217,8 @@ class Cluster:
             self._knows_brokers = True
 
     def _client(self) -> AdminClient:
+        if self._is_closed:
+            raise BrokerUnavailable(f"the connection to Kafka at {self._servers} is closed.", servers=self._servers)
         if self._admin is None:
             self._admin = build_client(AdminClient, self._params.for_admin(), error_cb=self._remember)
         return self._admin
@@ -214,6 +230,10 @@ class Cluster:
         self._knows_brokers = False
         if error.code() != KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001
             self._complaint = error.str()
+
+
+def _ids(described: Mapping[str, Any]) -> dict[str, str]:
+    return {name: str(topic.topic_id) for name, topic in described.items() if topic.topic_id is not None}
 
 
 def _attempt(deadline: Deadline) -> float:

@@ -51,13 +51,7 @@ class ConsumerGroup:
 
     def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """The committed offset of each partition that has one."""
-        asked = [ClientPartition(p.topic, p.partition) for p in sorted(partitions)]
-        if not asked:
-            return {}
-        answers = self._ask(
-            lambda consumer: consumer.committed(asked, timeout=ANSWER_SECONDS), "reading committed offsets"
-        )
-        return {TopicPartition(p.topic, p.partition): p.offset for p in answers if p.offset >= 0}
+        return {partition: offset for partition, (offset, _) in self.progress(partitions).items()}
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit the next offset to read, per partition."""

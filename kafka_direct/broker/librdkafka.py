@@ -10,7 +10,7 @@ import ctypes
 import importlib.machinery
 import logging
 import os
-from ctypes import POINTER, c_char_p, c_int, c_int32, c_int64, c_size_t, c_ssize_t, c_void_p
+from ctypes import POINTER, c_char_p, c_int, c_int32, c_int64, c_size_t, c_ssize_t, c_void_p, py_object
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,7 +68,7 @@ _SIGNATURES = {
     "rd_kafka_conf_interceptor_add_on_new": (c_int, (c_void_p, c_char_p, c_void_p, c_void_p)),
 }
 _LOOPS = {
-    "kafka_direct_bind": (None, (c_void_p, c_void_p, c_void_p)),
+    "kafka_direct_bind": (None, (c_void_p,) * 6),
     "kafka_direct_take_client": (c_void_p, ()),
     "kafka_direct_survey": (None, (c_void_p, c_int64, POINTER(Survey))),
     "kafka_direct_fitting": (c_int64, (c_void_p, c_int64, c_int64)),
@@ -77,18 +77,28 @@ _LOOPS = {
     "kafka_direct_times": (None, (c_void_p, c_int64, c_void_p, c_void_p)),
     "kafka_direct_destroy": (None, (c_void_p, c_int64)),
 }
+# Called with Python's lock held; raises what they set as Python's error.
+_OBJECT_LOOPS = {"kafka_direct_objects": (None, (c_void_p, c_int64, c_int, c_int, py_object))}
 
 
 class Librdkafka:
-    """The functions, by their own names: `client.rd_kafka_...` and `loops.kafka_direct_...`."""
+    """The functions by their own names: `client.rd_kafka_...`, `loops.kafka_direct_...` and `object_loops`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         # A handle on the extension finds what it was linked with, wherever the wheel or the system has it.
         self.client = _declared(ctypes.CDLL(cimpl.__file__), _SIGNATURES)
         self.loops = _declared(ctypes.CDLL(str(path)), _LOOPS)
-        called = ("conf_interceptor_add_on_new", "message_timestamp", "message_destroy")
-        self.loops.kafka_direct_bind(*(ctypes.cast(self.client[f"rd_kafka_{name}"], c_void_p) for name in called))
+        self.object_loops = _declared(ctypes.PyDLL(str(path)), _OBJECT_LOOPS)
+        called = (
+            self.client.rd_kafka_conf_interceptor_add_on_new,
+            self.client.rd_kafka_message_timestamp,
+            self.client.rd_kafka_message_destroy,
+            ctypes.pythonapi.PyBytes_FromStringAndSize,
+            ctypes.pythonapi.PyUnicode_DecodeUTF8,
+            ctypes.pythonapi.PyList_SetItem,
+        )
+        self.loops.kafka_direct_bind(*(ctypes.cast(function, c_void_p) for function in called))
 
 
 @cache
@@ -99,16 +109,16 @@ def load_librdkafka() -> Librdkafka | None:
     suffixes = importlib.machinery.EXTENSION_SUFFIXES
     found = [path for suffix in suffixes if (path := Path(__file__).with_name(f"_records{suffix}")).exists()]
     if not found:
-        log.info("kafka_direct was built without its compiled part (no C compiler); the data source reads slower")
+        log.info("kafka_direct was built without its compiled part (no C compiler); records are read slower")
         return None
     try:
         library = Librdkafka(found[0])
         version = library.client.rd_kafka_version() >> 24
     except (OSError, AttributeError) as reason:
-        log.warning("the compiled part of kafka_direct cannot be used (%s); the data source reads slower", reason)
+        log.warning("the compiled part of kafka_direct cannot be used (%s); records are read slower", reason)
         return None
     if version != MAJOR_VERSION:
-        log.warning("librdkafka %d is not known here; the data source reads slower", version)
+        log.warning("librdkafka %d is not known here; records are read slower", version)
         return None
     return library
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 import os
 import time
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from kafka_direct.errors import BrokerUnavailable, KafkaDirectError
@@ -20,9 +20,9 @@ from kafka_direct.offsets import Loss, LossCause, offsets_lost
 
 from .appetite import UNKNOWN, Appetite, Taste
 from .chunk import Chunk
+from .cluster import Cluster
 from .deadline import Deadline
 from .failure import build_client, servers_of, translate
-from .worker_consumer import MessageConsumer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -44,6 +44,7 @@ WAKE_GROWTH = 3
 # A partition that is not there is looked for so often before that is believed.
 ABSENCE_ATTEMPTS = 4
 ABSENCE_PAUSE_SECONDS = 0.5
+COMPLAINT_SECONDS = 5.0
 DEFAULT_POLL_SECONDS = 120.0  # spark.network.timeout, as Spark's own consumers have it
 
 log = logging.getLogger("kafka_direct")
@@ -69,40 +70,36 @@ _GONE = (
     KafkaError.UNKNOWN_TOPIC_OR_PART,
 )
 
-# Idle consumers of this process, one per configuration and kind.
+# Idle consumers of this process, one per configuration and kind, the one that was used last at the end.
 _idle: dict[tuple[int, ClientParams, Appetite, Build[Any]], WorkerConsumer[Any]] = {}
+MOST_IDLE = 16  # each has some four threads, and connections
 
 _tastes: dict[str, Taste] = {}  # by topic
 
 
-def read_range(
+def read_chunks(  # noqa: PLR0913  what is read, and how
+    build: Build[ChunkT],
     params: ClientParams,
     range_: OffsetRange,
     *,
     poll_seconds: float = DEFAULT_POLL_SECONDS,
     skip_lost: bool = False,
     names: SettingNames = OF_DSTREAMS,
-) -> Iterator[list[Message]]:
-    """The records of a range that the isolation level shows, in order, in lists.
+) -> Iterator[ChunkT]:
+    """The records of a range that the isolation level shows, in order, in chunks of the consumers that `build` makes.
 
-    With `skip_lost` what is gone is logged and left out, instead of raised.
+    Each chunk is closed when the next one is asked for. With `skip_lost` what is gone is logged and left out, instead
+    of raised.
 
     Raises:
         OffsetsLost: a part of the range is not there any more.
         BrokerUnavailable: nothing came for `poll_seconds`.
     """
-    settings: dict[str, Any] = {"poll_seconds": poll_seconds, "skip_lost": skip_lost, "names": names}
-    for chunk in read_chunks(MessageConsumer, params, range_, **settings):
-        yield chunk.messages
-
-
-def read_chunks(build: Build[ChunkT], params: ClientParams, range_: OffsetRange, **settings: Any) -> Iterator[ChunkT]:
-    """The same in chunks of the consumers that `build` makes; each is closed when the next one is asked for."""
     if range_.count() == 0:
         return
     appetite = _tastes.get(range_.topic, UNKNOWN).appetite(range_.count())
     with _lend(build, params, appetite) as lent:
-        yield from _Reading(lent, range_, **settings).chunks()
+        yield from _Reading(lent, range_, poll_seconds=poll_seconds, skip_lost=skip_lost, names=names).chunks()
 
 
 def check_reader(params: ClientParams) -> None:
@@ -118,9 +115,9 @@ class _Reading(Generic[ChunkT]):
         lent: _Lent[ChunkT],
         range_: OffsetRange,
         *,
-        poll_seconds: float = DEFAULT_POLL_SECONDS,
-        skip_lost: bool = False,
-        names: SettingNames = OF_DSTREAMS,
+        poll_seconds: float,
+        skip_lost: bool,
+        names: SettingNames,
     ) -> None:
         self.lent = lent
         self.servers = servers_of(lent.params)
@@ -160,8 +157,7 @@ class _Reading(Generic[ChunkT]):
         """Stop fetching, which would go on behind the range while the caller has the last records."""
         if len(last) > 0:
             _, high = self.lent.consumer.client.get_watermark_offsets(self._partition(), cached=True)
-            # Values only: a key beside them matters little for the size of a fetch.
-            _tastes[self.range.topic] = Taste(last.value_bytes() / len(last), high - self.range.untilOffset)
+            _tastes[self.range.topic] = Taste(last.weight() / len(last), high - self.range.untilOffset)
         self.lent.consumer.unassign()
 
     def _partition(self) -> ClientPartition:
@@ -208,13 +204,15 @@ class _Reading(Generic[ChunkT]):
         """Nothing came for too long: the log may be shorter than it was, else the broker is away."""
         try:
             _, latest = self._watermarks()
-            is_lost = latest is None or latest < self.range.untilOffset
-        except KafkaDirectError:
-            is_lost = False  # nobody knows
+            is_lost, complaint = latest is None or latest < self.range.untilOffset, ""
+        except KafkaDirectError:  # nobody knows
+            is_lost = False
+            complaint = Cluster(self.lent.params).complaint(self.range.topic, seconds=COMPLAINT_SECONDS)
         if not is_lost:
+            why = f" ({complaint})" if complaint else ""
             raise BrokerUnavailable(
                 f"no record of {self.range} came from Kafka at {self.servers} for {self.poll_seconds:g} s, standing at "
-                f"offset {self.position}; check the brokers, or raise {self.names.poll_seconds}.",
+                f"offset {self.position}{why}; check the brokers, or raise {self.names.poll_seconds}.",
                 servers=self.servers,
             )
         self._lose()
@@ -272,19 +270,31 @@ class _Lent(Generic[ChunkT]):
         self._appetite = appetite
         # Clients do not survive a fork, so the process id is part of the key.
         self._key = (os.getpid(), params, appetite, build)
-        self.consumer: WorkerConsumer[ChunkT] = _idle.pop(self._key) if self._key in _idle else self._new()
+        kept: WorkerConsumer[ChunkT] | None = _idle.pop(self._key, None)
+        self.consumer = kept or self._new()
 
     def renew(self) -> None:
-        self.consumer.close()
-        self.consumer = self._new()
+        old, self.consumer = self.consumer, self._new()  # which may fail; a closed one must not be left behind
+        old.close()
 
     def give_back(self) -> None:
         self.consumer.unassign()
         if _idle.setdefault(self._key, self.consumer) is not self.consumer:
             self.consumer.close()
+        _tend_idle()
 
     def _new(self) -> WorkerConsumer[ChunkT]:
         return self._build(self.params.for_executor(self._appetite.settings()))
+
+
+def _tend_idle() -> None:
+    """Close what has not been used for long, and have the rest say what it has to: statistics would pile up."""
+    ours = [key for key in _idle if key[0] == os.getpid()]
+    with suppress(Exception):  # raised by a callback of the user's, and not for this reading
+        for key in ours[:-MOST_IDLE]:
+            _idle.pop(key).close()
+        for key in ours[-MOST_IDLE:]:
+            _idle[key].client.poll(0)
 
 
 @contextmanager
@@ -293,7 +303,7 @@ def _lend(build: Build[ChunkT], params: ClientParams, appetite: Appetite) -> Ite
     lent = _Lent(build, params, appetite)
     try:
         yield lent
-    except KafkaException:
+    except (KafkaException, BrokerUnavailable):
         lent.consumer.close()  # whatever is wrong with it stays behind
         raise
     except BaseException:

@@ -1,7 +1,8 @@
-/* The loops over records: from the array of messages that librdkafka hands out to the buffers of Arrow's columns.
+/* The loops over records: from the array of messages that librdkafka hands out to the buffers of Arrow's columns, or to
+ * Python's objects.
  *
  * Everything else is decided in Python, a chunk at a time (record_array.py, librdkafka.py). Nothing here needs Python's or
- * librdkafka's headers: `struct message` is rd_kafka_message_t, public and unchanged since librdkafka 0.8, and the three
+ * librdkafka's headers: `struct message` is rd_kafka_message_t, public and unchanged since librdkafka 0.8, and the
  * functions that are called are handed in by `bind`. Built when the package is; without it Python does the same, slower.
  */
 #include <stddef.h>
@@ -31,11 +32,18 @@ typedef int on_new(void *client, const void *conf, void *opaque, char *why, size
 static int (*add_on_new)(void *conf, const char *name, on_new *call, void *opaque);
 static int64_t (*timestamp_of)(const message *record, int *kind);
 static void (*destroy)(message *record);
+/* Of Python's stable interface: PyBytes_FromStringAndSize, PyUnicode_DecodeUTF8, PyList_SetItem. */
+static void *(*bytes_of)(const char *bytes, ptrdiff_t size);
+static void *(*text_of)(const char *bytes, ptrdiff_t size, const char *errors);
+static int (*set_item)(void *list, ptrdiff_t place, void *owned);
 
-void kafka_direct_bind(void *add_on_new_, void *timestamp_of_, void *destroy_) {
+void kafka_direct_bind(void *add_on_new_, void *timestamp_of_, void *destroy_, void *bytes_of_, void *text_of_, void *set_item_) {
     add_on_new = (int (*)(void *, const char *, on_new *, void *))add_on_new_;
     timestamp_of = (int64_t (*)(const message *, int *))timestamp_of_;
     destroy = (void (*)(message *))destroy_;
+    bytes_of = (void *(*)(const char *, ptrdiff_t))bytes_of_;
+    text_of = (void *(*)(const char *, ptrdiff_t, const char *))text_of_;
+    set_item = (int (*)(void *, ptrdiff_t, void *))set_item_;
 }
 
 /* confluent-kafka does not show the rd_kafka_t in a Consumer. librdkafka shows it to its plugins, which this library is
@@ -108,6 +116,18 @@ void kafka_direct_times(message *const *records, int64_t count, int64_t *millise
         int kind = 0;
         milliseconds[i] = timestamp_of(records[i], &kind);
         kinds[i] = kind;
+    }
+}
+
+/* Keys or values as bytes or text into `list`, which has a None for each. To be called with Python's lock held; where an
+ * object cannot be made Python's error is set, as when bytes are no UTF-8, and the rest of the list is as it was. */
+void kafka_direct_objects(message *const *records, int64_t count, int is_key, int is_text, void *list) {
+    for (int64_t i = 0; i < count; i++) {
+        const void *bytes = is_key ? records[i]->key : records[i]->value;
+        if (bytes == NULL) continue;
+        const ptrdiff_t size = (ptrdiff_t)(is_key ? records[i]->key_size : records[i]->value_size);
+        void *object = is_text ? text_of(bytes, size, NULL) : bytes_of(bytes, size);
+        if (object == NULL || set_item(list, (ptrdiff_t)i, object) != 0) return;
     }
 }
 

@@ -14,6 +14,7 @@ from kafka_direct.errors import BrokerError, ConfigError
 from .chunk import Chunk, MessageChunk
 from .failure import build_client
 from .librdkafka import load_librdkafka
+from .record_array import RecordArray
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from confluent_kafka import TopicPartition
 
     from .librdkafka import Librdkafka
-    from .record_array import RecordArray
 
 ChunkT_co = TypeVar("ChunkT_co", bound=Chunk, covariant=True)
 
@@ -40,7 +40,8 @@ class WorkerConsumer(Protocol[ChunkT_co]):
 
     def assign(self, partition: TopicPartition) -> None: ...
 
-    def unassign(self) -> None: ...
+    def unassign(self) -> None:
+        """Fetch no more; nothing to do where nothing is assigned."""
 
     def poll(self, count: int, seconds: float) -> ChunkT_co:
         """What is there, up to `count` records and errors; waits for the first one only.
@@ -58,12 +59,16 @@ class MessageConsumer:
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self.client = build_client(Consumer, config)
+        self._is_assigned = False
 
     def assign(self, partition: TopicPartition) -> None:
+        self._is_assigned = True
         self.client.assign([partition])
 
     def unassign(self) -> None:
-        self.client.unassign()
+        if self._is_assigned:
+            self.client.unassign()
+            self._is_assigned = False
 
     def poll(self, count: int, seconds: float) -> MessageChunk:
         # Thousands of messages made at once set off one collection after the other, which find nothing: half the time.
@@ -102,8 +107,7 @@ class ArrayConsumer:
         library.client.rd_kafka_conf_set_error_cb(library.client.rd_kafka_conf(self._handle), None)
 
     def assign(self, partition: TopicPartition) -> None:
-        if self._queue is not None:
-            self.unassign()
+        self.unassign()
         functions, topic = self._library.client, partition.topic.encode()
         self._queue = functions.rd_kafka_queue_get_partition(self._handle, topic, partition.partition)
         # Before the first fetch, which otherwise sends it on to the client's.
@@ -111,14 +115,12 @@ class ArrayConsumer:
         self.client.assign([partition])
 
     def unassign(self) -> None:
-        self.client.unassign()
         if self._queue is not None:
+            self.client.unassign()
             self._let_go(self._queue)
             self._queue = None
 
     def poll(self, count: int, seconds: float) -> RecordArray:
-        from .record_array import RecordArray  # noqa: PLC0415  RDDs do without Arrow
-
         told = self.client.consume(count, 0)
         if not all(map(Message.error, told)):
             raise BrokerError(
@@ -156,5 +158,5 @@ def build_fastest(config: Mapping[str, Any]) -> ArrayConsumer | MessageConsumer:
         return ArrayConsumer(config, library)
     except ConfigError as reason:
         consumer = MessageConsumer(config)  # says what is wrong, if that is the configuration
-        log.warning("the compiled part of kafka_direct cannot be used (%s); the data source reads slower", reason)
+        log.warning("the compiled part of kafka_direct cannot be used (%s); records are read slower", reason)
         return consumer

@@ -19,6 +19,14 @@ if TYPE_CHECKING:
 BUS_MS = 10_000
 
 
+def items(collection: Any) -> list[Any]:
+    """The elements of a collection of Java's.
+
+    Iterated it ends with an exception, for which PySpark looks through a dozen classes: 20 ms (docs/decisions/0032).
+    """
+    return list(collection.toArray())
+
+
 def create_input(ssc: StreamingContext) -> Any:
     """A JVM input stream that gives an empty RDD each batch: the anchor that Spark schedules and reports.
 
@@ -163,11 +171,15 @@ def keep_newest_checkpoint(ssc: StreamingContext) -> None:
 
 
 def await_listeners(ssc: StreamingContext) -> bool:
-    """Return when every event posted so far has reached its listeners; False if that took longer than `BUS_MS`."""
+    """Return when every event posted so far has reached its listeners; False if that took longer than `BUS_MS`.
+
+    False as well if Spark stops and does not wait for the batch that this is for: raised, that would be an error of the
+    stream.
+    """
     try:
         ssc._sc._jsc.sc().listenerBus().waitUntilEmpty(BUS_MS)
     except Py4JJavaError as error:
-        if error.java_exception.getClass().getSimpleName() != "TimeoutException":
+        if error.java_exception.getClass().getSimpleName() not in {"TimeoutException", "InterruptedException"}:
             raise
         return False
     return True

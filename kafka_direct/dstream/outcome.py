@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from . import jvm
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
@@ -19,11 +21,9 @@ class Outcome:
     @classmethod
     def of(cls, batch_info: Any) -> Outcome:
         """From the JavaBatchInfo that a StreamingListener is given."""
-        failures = [
-            output.failureReason()
-            for output in batch_info.outputOperationInfos().values()
-            if output.failureReason() is not None
-        ]
+        outputs = batch_info.outputOperationInfos()
+        reasons = [outputs[index].failureReason() for index in jvm.items(outputs.keySet())]
+        failures = [reason for reason in reasons if reason is not None]
         return cls(
             time_ms=batch_info.batchTime().milliseconds(),
             ended_ms=batch_info.processingEndTime(),

@@ -7,9 +7,11 @@ import time
 from typing import TYPE_CHECKING, TypeVar
 
 from kafka_direct.broker import Cluster, confirmed, resolve_positions
+from kafka_direct.errors import KafkaDirectError
 from kafka_direct.offsets import (
     Available,
     Batch,
+    LossCause,
     OffsetRange,
     TopicPartition,
     cut_ranges,
@@ -37,6 +39,10 @@ if TYPE_CHECKING:
     Limits = Callable[[dict[TopicPartition, int]], Mapping[TopicPartition, int] | None]
 
 log = logging.getLogger("kafka_direct")
+
+SOON_SECONDS = 5.0
+
+_TO_CONTINUE = f"To continue from what is available, set {FAIL_ON_DATA_LOSS} to false and restart."
 
 
 class BatchPlanner:
@@ -115,6 +121,27 @@ class BatchPlanner:
         self._accept(losses)
         return cut_ranges(batch.ranges, losses)
 
+    def refuse_recreated(self, read: Collection[tuple[Batch, Collection[OffsetRange]]]) -> bool:
+        """Refuse to read ranges in topics that were created anew since their batches were planned.
+
+        False if the brokers do not say soon whether they are the same.
+        """
+        topics = {range_.topic for _, ranges in read for range_ in ranges}
+        try:
+            ids = self._cluster.find_topic_ids(topics, seconds=SOON_SECONDS)
+            if all(ids.get(r.topic) == batch.topic_ids.get(r.topic) for batch, ranges in read for r in ranges):
+                return True
+            available = self._cluster.find_available(self._spec.subscription)
+        except KafkaDirectError:
+            return False
+        for batch, ranges in read:
+            losses = find_range_losses(ranges, available, batch.topic_ids)
+            if recreated := [loss for loss in losses if loss.cause is LossCause.RECREATED]:
+                raise offsets_lost(
+                    recreated, f"Batch {batch.id} waited meanwhile, and is not committed. {_TO_CONTINUE}"
+                )
+        return False
+
     def _confirmed(
         self, find: Callable[[Available], T], losses_of: Callable[[T], Collection[Loss]]
     ) -> tuple[T, Available]:
@@ -123,9 +150,7 @@ class BatchPlanner:
     def _accept(self, losses: Collection[Loss]) -> None:
         """Refuse losses, or say them if they are accepted."""
         if losses and self._settings.fail_on_data_loss:
-            raise offsets_lost(
-                tuple(losses), f"To continue from what is available, set {FAIL_ON_DATA_LOSS} to false and restart."
-            )
+            raise offsets_lost(tuple(losses), _TO_CONTINUE)
         for loss in losses:
             log.warning("stream %s goes on after a loss: %s, resumed at %s", self._spec.name, loss, loss.resumed)
 

@@ -7,13 +7,15 @@ as they are fetched: no trip through the JVM lies between.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from pyspark import SparkContext
 from pyspark.core.rdd import PipelinedRDD
 
-from kafka_direct.broker import Cluster, check_reader, read_range
-from kafka_direct.broker.reader import DEFAULT_POLL_SECONDS
+from kafka_direct.broker import Cluster, check_reader
+from kafka_direct.broker.reader import DEFAULT_POLL_SECONDS, read_chunks
+from kafka_direct.broker.worker_consumer import MessageConsumer, build_fastest
 from kafka_direct.errors import ArgumentTypeError, ConfigError
 from kafka_direct.offsets import OffsetRange, find_start, offsets_lost
 from kafka_direct.options import ClientParams, Subscription
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from pyspark import RDD
 
+    from kafka_direct.broker.chunk import Chunk
     from kafka_direct.offsets import Loss
 
     from .message import Decoder, KafkaMessage
@@ -37,26 +40,38 @@ if TYPE_CHECKING:
 class RangeReader:
     """What travels to the workers: the ranges, and how to read them.
 
-    They are an RDD's own, or what is left of them after an accepted loss.
+    They are an RDD's own, or what is left of them after an accepted loss; as tuples, since each task is sent all of
+    them, and takes 2 ms for a thousand as dataclasses.
     """
 
     params: ClientParams
-    ranges: tuple[OffsetRange, ...]
+    ranges: tuple[tuple[str, int, int, int], ...]
     elements: Elements
     poll_seconds: float = DEFAULT_POLL_SECONDS
     skip_lost: bool = False
 
     def read(self, index: int, blank: Iterable[Any]) -> Iterator[Any]:
         _begin(blank)
-        for messages in self._chunks(index):
-            yield from self.elements.of(messages)
+        range_ = self._range(index)
+        build = build_fastest if self.elements.message_handler is None else MessageConsumer
+        for chunk in self._chunks(range_, build):
+            yield from self.elements.of(chunk, range_.topicPartition())
 
     def count(self, index: int, blank: Iterable[Any]) -> Iterator[int]:
         _begin(blank)
-        yield sum(map(len, self._chunks(index)))
+        yield sum(map(len, self._chunks(self._range(index), build_fastest)))
 
-    def _chunks(self, index: int) -> Iterator[list[Any]]:
-        return read_range(self.params, self.ranges[index], poll_seconds=self.poll_seconds, skip_lost=self.skip_lost)
+    def _range(self, index: int) -> OffsetRange:
+        return OffsetRange(*self.ranges[index])
+
+    def _chunks(self, range_: OffsetRange, build: Any) -> Iterator[Chunk]:
+        settings: dict[str, Any] = {"poll_seconds": self.poll_seconds, "skip_lost": self.skip_lost}
+        return read_chunks(build, self.params, range_, **settings)
+
+
+def as_tuples(ranges: Iterable[OffsetRange]) -> tuple[tuple[str, int, int, int], ...]:
+    """The ranges as a `RangeReader` has them."""
+    return tuple((r.topic, r.partition, r.fromOffset, r.untilOffset) for r in ranges)
 
 
 class KafkaRDD(PipelinedRDD):
@@ -84,6 +99,10 @@ class KafkaRDD(PipelinedRDD):
     def losses(self) -> list[Loss]:
         """What was lost between the batch before and this one, and accepted (failOnDataLoss=false); mostly nothing."""
         return list(self._losses)
+
+    def _readable(self) -> list[OffsetRange]:
+        """The ranges that something is read of; after an accepted loss that is less."""
+        return [OffsetRange(*self._reader.ranges[index]) for index in self._full()]
 
     def groupId(self) -> str | None:
         """The consumer group that is told of finished batches; None if there is none."""
@@ -122,11 +141,11 @@ class KafkaRDD(PipelinedRDD):
         while full and len(taken) < num:
             some, full, width = full[:width], full[width:], width * 4
             missing = num - len(taken)
-            taken += self.ctx.runJob(self, lambda records, n=missing: _first(records, n), some)
+            taken += self.ctx.runJob(self, lambda records, n=missing: islice(records, n), some)
         return taken[: max(num, 0)]
 
     def _full(self) -> list[int]:
-        return [index for index, range_ in enumerate(self._reader.ranges) if range_.count() > 0]
+        return [index for index, (_, _, start, until) in enumerate(self._reader.ranges) if start < until]
 
 
 def _begin(blank: Iterable[Any]) -> None:
@@ -135,11 +154,6 @@ def _begin(blank: Iterable[Any]) -> None:
     for _ in blank:
         pass
     spare_collector()
-
-
-def _first(records: Iterable[Any], number: int) -> Iterator[Any]:
-    for record, _ in zip(records, range(number), strict=False):
-        yield record
 
 
 def createRDD(  # noqa: PLR0913, PLR0917  PySpark 2.4's signature
@@ -167,7 +181,7 @@ def createRDD(  # noqa: PLR0913, PLR0917  PySpark 2.4's signature
     check_reader(params)
     _require_available(params, ranges)
     elements = Elements(key_decoder=keyDecoder, value_decoder=valueDecoder, message_handler=messageHandler)
-    reader = RangeReader(params=params, ranges=ranges, elements=elements, poll_seconds=poll_seconds(sc))
+    reader = RangeReader(params=params, ranges=as_tuples(ranges), elements=elements, poll_seconds=poll_seconds(sc))
     return KafkaRDD(blank_partitions(sc, len(ranges)), reader, ranges)
 
 
@@ -178,7 +192,7 @@ def blank_partitions(sc: SparkContext, number: int) -> RDD[Any]:
 
 def poll_seconds(sc: SparkContext) -> float:
     """How long a worker waits for the next record before it gives up; Spark's own key, in milliseconds."""
-    value = sc.getConf().get(POLL_MS)
+    value = sc._conf.get(POLL_MS)  # getConf() copies all settings, a call into the JVM each
     if value is None:
         return DEFAULT_POLL_SECONDS
     if not value.isdigit() or int(value) == 0:

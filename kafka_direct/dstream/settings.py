@@ -34,7 +34,7 @@ class StreamSettings:
 
     @classmethod
     def of(cls, ssc: StreamingContext) -> StreamSettings:
-        conf = dict(ssc.sparkContext.getConf().getAll())
+        conf = dict(ssc.sparkContext._conf.getAll())
         _refuse_unknown(conf)
         fail = conf.get(FAIL_ON_DATA_LOSS, "true").lower()
         if fail not in ("true", "false"):

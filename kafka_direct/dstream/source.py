@@ -24,7 +24,7 @@ from kafka_direct.rate import RateController, limit_per_partition
 from . import jvm
 from .group_commit import GroupCommits
 from .planner import BatchPlanner
-from .rdd import KafkaRDD, RangeReader, blank_partitions
+from .rdd import KafkaRDD, RangeReader, as_tuples, blank_partitions
 from .settings import FAIL_ON_DATA_LOSS, StreamSettings
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("kafka_direct")
 
 PRUNE_EVERY = 10  # batches
+WAITED_SECONDS = 1.0  # in less no topic is deleted, created and filled again
 
 
 class Source:
@@ -80,6 +81,8 @@ class Source:
         self._slides: set[int] = set()
         self._rdds: dict[int, KafkaRDD] = {}
         self._blank: dict[int, RDD[Any]] = {}
+        # When the topics of a batch that runs were last seen to be those of its plan (monotonic seconds).
+        self._looked: dict[int, float] = {}
         # Where the group stays after a failed batch of a stream without a log.
         self._held: dict[TopicPartition, int] | None = None
 
@@ -167,7 +170,22 @@ class Source:
         rdd = self._make_rdd(batch, readable)
         with self._lock:
             self._rdds[time_ms] = rdd
+            self._looked[time_ms] = time.monotonic()
         return rdd
+
+    def look_again(self, time_ms: int) -> None:
+        """Refuse an output of batches that have waited, behind a slow one, while a topic of theirs was created anew.
+
+        Its records would stand at the offsets of the old ones (docs/decisions/0005).
+        """
+        now = time.monotonic()
+        with self._lock:
+            waited = [t for t in self._times_due(time_ms) if now - self._looked.get(t, now) >= WAITED_SECONDS]
+            rdds = [(self._running[t], self._rdds[t]) for t in waited]
+        read = [(b, ranges) for b, rdd in rdds if (ranges := rdd._readable()) and not jvm.is_persisted(rdd._jrdd)]
+        if read and self._planner.refuse_recreated(read):
+            with self._lock:
+                self._looked |= {t: time.monotonic() for t in waited if t in self._running}
 
     def rdd(self, time_ms: int) -> KafkaRDD:
         """The RDD that `compute` made: one object per batch, so that a user's cache() holds."""
@@ -187,7 +205,7 @@ class Source:
             self._blank[number] = blank_partitions(self._ssc._sc, number)
         reader = RangeReader(
             params=self.spec.params,
-            ranges=readable,
+            ranges=as_tuples(readable),
             elements=self.spec.elements,
             poll_seconds=self._settings.poll_seconds,
             skip_lost=not self._settings.fail_on_data_loss,
@@ -283,10 +301,14 @@ class Source:
 
     def _end(self, time_ms: int) -> list[Batch]:
         """Take out the batches whose outputs ran at this time: its own, and under a sliding window those before it."""
-        times_ms = sorted(t for t in self._running if self._due(t) == time_ms)
+        times_ms = self._times_due(time_ms)
         for t in times_ms:
             self._rdds.pop(t, None)
+            self._looked.pop(t, None)
         return [self._running.pop(t) for t in times_ms]
+
+    def _times_due(self, time_ms: int) -> list[int]:
+        return sorted(t for t in self._running if self._due(t) == time_ms)
 
     def _due(self, time_ms: int) -> int:
         """The first time, from this one on, at which an output of the stream runs."""
@@ -345,8 +367,12 @@ class Source:
         # again with the window that it stood in.
         oldest = min((batch.time for batch in self._history.unfinished()), default=now_ms)
         ids = self._history.prunable(before=min(oldest, now_ms) - 2 * self._remember_ms)
-        if self._log is not None:
-            self._log.prune(ids)
+        try:
+            if self._log is not None:
+                self._log.prune(ids)
+        except OSError as error:
+            log.warning("stream %s could not remove old files of its log, and tries again: %s", self.spec.name, error)
+            return
         gone = set(ids)
         self._history.forget(ids)
         self._taken -= gone

@@ -1,0 +1,119 @@
+"""The columns of a chunk, for Arrow: of arrays by compiled loops, of messages through the client's C functions."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+from confluent_kafka import Message
+
+from .chunk import MessageChunk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .record_array import RecordArray
+
+# A column of Arrow's holds 2 GB; Spark copies a batch as a whole, so that less is better.
+MOST_BYTES = 64 << 20
+
+
+class Columns(Protocol):
+    """Some records of a range, as what the columns are made of."""
+
+    def __len__(self) -> int: ...
+
+    def keys(self) -> pa.Array: ...
+
+    def values(self) -> pa.Array: ...
+
+    def offsets(self) -> pa.Array: ...
+
+    @property
+    def times(self) -> tuple[pa.Array, pa.Array]:
+        """Each record's time in milliseconds, and its kind by librdkafka's code."""
+
+
+def columns_of(chunk: MessageChunk | RecordArray) -> Iterator[MessageColumns | ArrayColumns]:
+    """The columns of all its records, in parts that Arrow's columns can hold."""
+    if isinstance(chunk, MessageChunk):
+        yield MessageColumns(chunk)
+        return
+    done = 0
+    while done < len(chunk):
+        left = len(chunk) - done
+        fitting = chunk.library.loops.kafka_direct_fitting(chunk.address(done), left, MOST_BYTES)
+        yield ArrayColumns(chunk if fitting == len(chunk) else chunk.part(done, fitting))
+        done += fitting
+
+
+class MessageColumns:
+    """Records as messages, each column a pass over them: one loop in Python would cost three times as much."""
+
+    def __init__(self, chunk: MessageChunk) -> None:
+        self.messages = chunk.messages
+        self._chunk = chunk
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+    def keys(self) -> pa.Array:
+        return pa.array(self._chunk.bytes_of("key"), pa.binary())
+
+    def values(self) -> pa.Array:
+        return pa.array(self._chunk.bytes_of("value"), pa.binary())
+
+    def offsets(self) -> pa.Array:
+        return pa.array(list(map(Message.offset, self.messages)), pa.int64())
+
+    @cached_property
+    def times(self) -> tuple[pa.Array, pa.Array]:
+        """Each record's time in milliseconds, and its kind by librdkafka's code."""
+        kinds, times = zip(*map(Message.timestamp, self.messages), strict=True)
+        return pa.array(times, pa.int64()), pa.array(kinds, pa.int32())
+
+
+class ArrayColumns:
+    """Records as an array of librdkafka's, each column a compiled loop that fills Arrow's buffers."""
+
+    def __init__(self, records: RecordArray) -> None:
+        self._records = records
+        self._loops = records.library.loops
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def keys(self) -> pa.Array:
+        return self._bytes(is_key=True, size=self._records.found.key_bytes, nulls=self._records.found.key_nulls)
+
+    def values(self) -> pa.Array:
+        return self._bytes(is_key=False, size=self._records.found.value_bytes, nulls=self._records.found.value_nulls)
+
+    def offsets(self) -> pa.Array:
+        offsets = pa.allocate_buffer(len(self) * 8)
+        self._loops.kafka_direct_offsets(self._records.address(), len(self), offsets.address)
+        return pa.Array.from_buffers(pa.int64(), len(self), [None, offsets], 0)
+
+    @cached_property
+    def times(self) -> tuple[pa.Array, pa.Array]:
+        """Each record's time in milliseconds, and its kind by librdkafka's code."""
+        times, kinds = pa.allocate_buffer(len(self) * 8), pa.allocate_buffer(len(self) * 4)
+        self._loops.kafka_direct_times(self._records.address(), len(self), times.address, kinds.address)
+        return (
+            pa.Array.from_buffers(pa.int64(), len(self), [None, times], 0),
+            pa.Array.from_buffers(pa.int32(), len(self), [None, kinds], 0),
+        )
+
+    def _bytes(self, *, is_key: bool, size: int, nulls: int) -> pa.Array:
+        ends, data = pa.allocate_buffer((len(self) + 1) * 4), pa.allocate_buffer(size)
+        validity = pa.py_buffer(bytearray((len(self) + 7) // 8)) if nulls > 0 else None
+        self._loops.kafka_direct_bytes(
+            self._records.address(),
+            len(self),
+            is_key,
+            ends.address,
+            None if validity is None else validity.address,
+            data.address,
+        )
+        return pa.Array.from_buffers(pa.binary(), len(self), [validity, ends, data], nulls)
