@@ -12,8 +12,9 @@ from benchmarks import session
 
 session.prepare()
 
-from benchmarks import overfetch, peers, report, streams, topics  # noqa: E402
+from benchmarks import limit, overfetch, peers, report, streams, topics  # noqa: E402
 from benchmarks.contest import Contest  # noqa: E402
+from benchmarks.latency import Latency  # noqa: E402
 from benchmarks.limit import Limit  # noqa: E402
 from benchmarks.reading import reading  # noqa: E402
 from benchmarks.spark_jobs import Jobs  # noqa: E402
@@ -38,30 +39,37 @@ class Bench:
         yield reading(topics.fill(self.kafka, topics.order, records=records, partitions=2), "150 B")
 
     def shapes(self):
-        """The same over sizes, compressions and numbers of partitions."""
-        records = self.options.records // 4
+        """The same over sizes, compressions and numbers of partitions, and as a job beside Spark's own source."""
+        spark, has_jvm = self._session()
+        for title, number, shape in self._shapes(self.options.records // 4):
+            backlog = topics.fill(self.kafka, topics.order, records=number, **shape)
+            yield reading(backlog, title)
+            jobs = Jobs(spark, backlog, has_jvm=has_jvm)
+            yield replace(jobs.value_bytes(), name=f"value bytes, {title}")
+
+    def _shapes(self, records):
         for size, number in ((100, records), (1000, records // 4), (10_000, records // 40)):
-            yield reading(topics.fill(self.kafka, topics.order, records=number, size=size), f"{size} B")
+            yield f"{size} B", number, {"size": size}
         for compression in ("lz4", "zstd"):
-            backlog = topics.fill(self.kafka, topics.order, records=records, compression=compression)
-            yield reading(backlog, f"150 B, {compression}")
+            yield f"150 B, {compression}", records, {"compression": compression}
         for partitions in self.options.partitions:
-            backlog = topics.fill(self.kafka, topics.order, records=records, partitions=partitions)
-            yield reading(backlog, f"150 B, {partitions} partitions")
+            yield f"150 B, {partitions} partitions", records, {"partitions": partitions}
 
     def spark(self):
         """Batch jobs."""
         spark, has_jvm = self._session()
-        limit = Limit(2)
-        self._undo.callback(limit.close)
+        alone = Limit(2)
+        self._undo.callback(alone.close)
         jobs = Jobs(spark, topics.fill(self.kafka, topics.order, records=self.options.records), has_jvm=has_jvm)
-        yield jobs.count(limit)
+        yield jobs.count(alone)
         yield jobs.value_bytes()
         yield jobs.json()
         lines = topics.fill(self.kafka, topics.line, records=self.options.records // 2)
         texts = Jobs(spark, lines, has_jvm=has_jvm)
         yield texts.words(150)
         yield texts.frequencies(150)
+        fat = topics.fill(self.kafka, topics.order, records=self.options.records // 2, partitions=1)
+        yield Jobs(spark, fat, has_jvm=has_jvm).split()
 
     def backlog(self):
         """Batch jobs over a backlog and over ten times as much: the time per record must not grow."""
@@ -75,15 +83,19 @@ class Bench:
         """Streams that work off a backlog."""
         spark, has_jvm = self._session()
         lines = topics.fill(self.kafka, topics.line, records=self.options.records // 2)
-        yield streams.Drain(spark, lines, 150, has_jvm=has_jvm).contest()
+        drain = streams.Drain(spark, lines, 150, has_jvm=has_jvm)
+        yield drain.function()
+        yield drain.windows()
 
     def batches(self):
-        """What a small batch costs."""
-        spark, _ = self._session()
+        """What a small batch costs, and how soon it is there."""
+        spark, has_jvm = self._session()
         lines = topics.fill(self.kafka, topics.line, records=40_000, partitions=8)
         overhead = streams.Overhead(spark, lines)
         yield overhead.contest(0)
         yield overhead.contest(1000)
+        self.facts["planning a batch, ms"] = overhead.planning_ms
+        yield Latency(spark, self.kafka, has_jvm=has_jvm).contest()
 
     def growth(self):
         """A stream of many batches: time and memory of the first and the last."""
@@ -114,7 +126,7 @@ class Bench:
         if len(found) == 1:
             self.notes.append("no Python with peers was given (--peers-python): their rows are left out")
             return
-        backlog = topics.fill(self.kafka, topics.order, records=self.options.records // 5)
+        backlog = topics.fill(self.kafka, topics.order, records=self.options.records // 2)
         running = [peers.Peer(name, python) for name, python in found.items()]
         for peer in running:
             self._undo.callback(peer.close)
@@ -125,8 +137,9 @@ class Bench:
     def close(self):
         """End what a suite has started, and the consumers that this process has kept, before the broker goes."""
         self._undo.close()
-        while reader._idle:
-            reader._idle.popitem()[1].close()
+        for consumer in (*reader._idle.values(), *limit.kept.values()):
+            consumer.close()
+        reader._idle.clear()
 
     def _session(self):
         if self._spark is None:
@@ -146,7 +159,7 @@ def run(bench, suites):
     for name in suites:
         for contest in getattr(bench, name)():
             print(f"{name}: {contest.name} ...", file=sys.stderr, flush=True)
-            new = contest.run(bench.options.rounds).rows()
+            new = contest.run(bench.options.rounds, bench.options.warm_ups).rows()
             rows += new
             for row in new:
                 print(json.dumps(row), flush=True)
@@ -157,7 +170,8 @@ def parse():
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"of {', '.join(SUITES)}; all if none is named")
     parser.add_argument("--records", type=int, default=1_000_000)
-    parser.add_argument("--rounds", type=int, default=5, help="counted ones; one more warms up")
+    parser.add_argument("--rounds", type=int, default=5, help="counted ones")
+    parser.add_argument("--warm-ups", type=int, default=3, help="rounds before; a JVM compiles what it has run often")
     parser.add_argument("--partitions", type=int, nargs="+", default=[1, 100, 1000], help="of suite shapes")
     parser.add_argument("--batches", type=int, default=1000, help="of suite growth")
     parser.add_argument("--peers-python", default=".venv-peers/bin/python", help="one that has the other clients")
@@ -168,7 +182,7 @@ def parse():
     if unknown := set(options.suites) - set(SUITES):
         parser.error(f"there is no suite {min(unknown)}; the suites are {', '.join(SUITES)}")
     if options.small:
-        options.records, options.rounds = 20_000, 1
+        options.records, options.rounds, options.warm_ups = 20_000, 1, 1
         options.suites = options.suites or SMALL
     return options
 

@@ -13,7 +13,10 @@ import sys
 import threading
 import time
 import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 warnings.filterwarnings("ignore", category=FutureWarning)
@@ -22,19 +25,8 @@ from pyspark import SparkConf, SparkContext  # noqa: E402
 from pyspark.streaming import StreamingContext  # noqa: E402
 from pyspark.streaming.listener import StreamingListener  # noqa: E402
 
+from benchmarks.phases import Row, draw, is_settled, settled_after  # noqa: E402
 from kafka_direct import createDirectStream, testing  # noqa: E402
-
-TOLERANCE = 0.25  # of the interval
-SETTLED_WITHIN = 10  # batches
-
-
-@dataclass
-class Row:
-    batch: int
-    phase: int
-    records: int
-    processing_ms: int
-    scheduling_ms: int
 
 
 class Output:
@@ -63,8 +55,8 @@ class Watch(StreamingListener):
 
     def onBatchCompleted(self, batchCompleted):
         info = batchCompleted.batchInfo()
-        delays = (info.processingDelay(), info.schedulingDelay())
-        self.rows.append(Row(len(self.rows), self.output.phase, info.numRecords(), *delays))
+        delays = (info.processingDelay() / 1000, info.schedulingDelay() / 1000)
+        self.rows.append(Row(self.output.phase, info.numRecords(), *delays))
         self.output.done = len(self.rows)
         if len(self.rows) >= self.output.batches_each * len(self.output.speeds):
             self.finished.set()
@@ -92,43 +84,6 @@ def run(bootstrap, speeds, batches_each, interval):
     return watch.rows
 
 
-def settled_after(rows, interval):
-    """Batches before the first three in a row that take the interval, more or less, and do not queue."""
-    low, high, queued = ((1 - TOLERANCE) * 1000, (1 + TOLERANCE) * 1000, TOLERANCE * 1000)
-    is_settled = [
-        low * interval <= row.processing_ms <= high * interval and row.scheduling_ms <= queued * interval
-        for row in rows
-    ]
-    return next((index for index in range(len(rows) - 2) if all(is_settled[index : index + 3])), None)
-
-
-def draw(path, rows, speeds, batches_each, interval):
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, (upper, lower) = plt.subplots(2, 1, figsize=(9, 5.4), sharex=True, layout="constrained")
-    batches = [row.batch for row in rows]
-    upper.bar(batches, [row.records for row in rows], color="#4c78a8", width=0.9)
-    for phase, speed in enumerate(speeds):
-        ends = (phase * batches_each - 0.5, (phase + 1) * batches_each - 0.5)
-        upper.plot(ends, [speed * interval] * 2, color="#e45756")
-        where = (ends[1], speed * interval)
-        upper.annotate(f"the output takes {speed:,}/s", where, va="bottom", ha="right", fontsize=8)
-    upper.set_ylabel("records a batch")
-    upper.set_title("Backpressure on a live stream: the output is slowed, then fast again", loc="left")
-    lower.bar(batches, [row.processing_ms / 1000 for row in rows], color="#54a24b", width=0.9, label="processing")
-    lower.plot(batches, [row.scheduling_ms / 1000 for row in rows], color="#b279a2", label="waiting in the queue")
-    lower.axhline(interval, color="#e45756", linestyle="--", linewidth=1, label="batch interval")
-    lower.set_ylabel("seconds")
-    lower.set_xlabel("batch")
-    lower.legend(frameon=False)
-    for axes in (upper, lower):
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=110)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--speeds", type=int, nargs="+", default=[6000, 2000, 6000], help="records/s, a phase each")
@@ -141,11 +96,11 @@ def main():
     for row in rows:
         print(json.dumps(asdict(row)))
     if options.plot:
-        draw(options.plot, rows, options.speeds, options.batches, options.interval)
-    phases = [[row for row in rows if row.phase == phase] for phase in range(len(options.speeds))]
-    settled = [settled_after(phase, options.interval) for phase in phases]
+        title = "Backpressure on a live stream: the output is slowed, then fast again"
+        draw(options.plot, rows, title, target=options.interval, speeds=options.speeds)
+    settled = settled_after(rows, options.interval)
     print(f"backpressure: first={rows[0].records} settled={' '.join(map(str, settled))}")
-    sys.exit(not all(batches is not None and batches <= SETTLED_WITHIN for batches in settled))
+    sys.exit(not is_settled(settled))
 
 
 if __name__ == "__main__":

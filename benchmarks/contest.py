@@ -1,7 +1,7 @@
 """`Contest`: several ways to do one piece of work, timed side by side.
 
-All contestants take turns in each round, so that what else the machine does meets them alike; the first round warms up
-and is not counted. Every answer is checked: a contestant that is fast and wrong ends the benchmark.
+All contestants take turns in each round, so that what else the machine does meets them alike; the first rounds warm up
+and are not counted. Every answer is checked: a contestant that is fast and wrong ends the benchmark.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class Contest:
     baseline: str
     turns: dict = field(default_factory=dict)
 
-    def run(self, rounds):
-        for number in range(rounds + 1):
+    def run(self, rounds, warm_ups=1):
+        for number in range(warm_ups + rounds):
             for name, work in self.contestants.items():
                 turn = self._turn(name, work)
-                if number > 0:
+                if number >= warm_ups:
                     self.turns.setdefault(name, []).append(turn)
         return self
 

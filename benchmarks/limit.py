@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from kafka_direct.options import ClientParams
 
-_kept = {}
+kept = {}
 
 
 class Limit:
@@ -35,12 +35,12 @@ class Limit:
 
 def consume(bootstrap, topic, ends):
     """The number of records up to each partition's end, read by `consume()` and nothing else."""
-    consumer = _kept.get(bootstrap)
+    consumer = kept.get(bootstrap)
     if consumer is None:
         conf = ClientParams.parse({"bootstrap.servers": bootstrap}).for_executor()
         # By default it stands still for a second whenever 64 MB lie ahead, which says nothing of a limit.
         conf |= {"enable.partition.eof": "false", "fetch.queue.backoff.ms": 1}
-        consumer = _kept[bootstrap] = Consumer(conf)
+        consumer = kept[bootstrap] = Consumer(conf)
     gc.disable()
     consumer.assign([TopicPartition(topic, partition, 0) for partition, _ in ends])
     left = sum(end for _, end in ends)

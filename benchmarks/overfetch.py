@@ -7,7 +7,8 @@ from uuid import uuid4
 
 from benchmarks.contest import Contest
 from kafka_direct import OffsetRange
-from kafka_direct.broker import read_range, reader
+from kafka_direct.broker import reader
+from kafka_direct.broker.worker_consumer import build_fastest
 from kafka_direct.options import ClientParams
 
 # What a consumer that is given nothing else does.
@@ -33,10 +34,11 @@ class Received:
         self._by_client[stats["name"]] = stats["rx_bytes"]
 
     def bytes(self):
-        for (_, params, *_), consumer in reader._idle.items():
-            if params == self.params:
-                for _ in range(4):
-                    consumer.client.poll(0.05)  # the last word of its statistics
+        for key in [key for key in reader._idle if key[1] == self.params]:
+            consumer = reader._idle.pop(key)
+            for _ in range(4):
+                consumer.client.poll(0.05)  # the last word of its statistics
+            consumer.close()  # kept, it would go on with them for ever
         return sum(self._by_client.values())
 
 
@@ -66,4 +68,4 @@ def count(backlog, batches, params):
         for batch in range(batches)
         for partition, end in enumerate(backlog.ends())
     )
-    return sum(len(messages) for range_ in ranges for messages in read_range(params, range_))
+    return sum(len(chunk) for range_ in ranges for chunk in reader.read_chunks(build_fastest, params, range_))

@@ -12,26 +12,17 @@ import os
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 from pyspark.sql import SparkSession
 
+from benchmarks.phases import Row, draw, is_settled, settled_after
 from kafka_direct import testing
-
-TOLERANCE = 0.25  # of the target
-SETTLED_WITHIN = 10  # batches
-
-
-@dataclass
-class Row:
-    """A batch with records; `seconds` is all of it, as Spark reports it, without the wait for a trigger."""
-
-    phase: int
-    records: int
-    seconds: float
 
 
 class Sink:
@@ -94,45 +85,6 @@ def run(session, servers, *, target, interval, speeds, batches_each):
         return {name: each.rows() for name, each in runs.items()}
 
 
-def settled_after(rows, target):
-    """For each phase: batches before the first three in a row that take the target, more or less; None for never."""
-    settled = []
-    for phase in range(rows[-1].phase + 1):
-        is_near = [abs(row.seconds - target) <= TOLERANCE * target for row in rows if row.phase == phase]
-        settled.append(next((n for n in range(len(is_near) - 2) if all(is_near[n : n + 3])), None))
-    return settled
-
-
-def is_settled(settled):
-    return all(batches is not None and batches <= SETTLED_WITHIN for batches in settled)
-
-
-def draw(path, rows, title, *, target, speeds, batches_each):
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, (upper, lower) = plt.subplots(2, 1, figsize=(9, 5), sharex=True, layout="constrained")
-    numbers = range(len(rows))
-    upper.bar(numbers, [row.records for row in rows], color="#4c78a8", width=0.9)
-    for phase, speed in enumerate(speeds):
-        ends = (phase * batches_each - 0.5, (phase + 1) * batches_each - 0.5)
-        upper.plot(ends, [speed * target] * 2, color="#e45756")
-        where = (ends[1], speed * target)
-        upper.annotate(f"the sink takes {speed:,}/s", where, va="bottom", ha="right", fontsize=8)
-    upper.set_ylabel("records a batch")
-    upper.set_title(title, loc="left")
-    lower.bar(numbers, [row.seconds for row in rows], color="#54a24b", width=0.9)
-    lower.axhline(target, color="#e45756", linewidth=1)
-    lower.axhspan(target * (1 - TOLERANCE), target * (1 + TOLERANCE), color="#e45756", alpha=0.15)
-    lower.set_ylabel("seconds (target ± 25 %)")
-    lower.set_xlabel("batch")
-    for axes in (upper, lower):
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=110)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--speeds", type=int, nargs="+", default=[3000, 1000, 3000], help="records/s, a phase each")
@@ -156,7 +108,7 @@ def main():
         if options.plots is not None:
             title = name if name == "default" else f"{name}, {options.interval:g} seconds"
             path = options.plots / f"query-backpressure-{name}.png"
-            draw(path, rows, f"Backpressure of a query, trigger: {title}", **settings)
+            draw(path, rows, f"Backpressure of a query, trigger: {title}", target=options.target, speeds=options.speeds)
     sys.exit(not all(map(is_settled, verdicts)))
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+
 import pyarrow as pa
 
 from benchmarks.contest import Contest
 from benchmarks.limit import consume
 from kafka_direct import OffsetRange, utf8_decoder
-from kafka_direct.broker import read_range
 from kafka_direct.broker.arrow import read_batches
+from kafka_direct.broker.reader import read_chunks
+from kafka_direct.broker.worker_consumer import build_fastest
 from kafka_direct.dstream.message import Elements
 from kafka_direct.options import ClientParams
 
@@ -31,18 +34,23 @@ def reading(backlog, title):
         schema = pa.schema([(name, COLUMNS[name]) for name in columns])
         return lambda: sum(batch.num_rows for range_ in ranges for batch in read_batches(params, range_, schema))
 
-    def pairs(decoder):
-        elements = Elements(key_decoder=decoder, value_decoder=decoder)
+    def pairs(decoder, key_decoder=None):
+        elements = Elements(key_decoder=key_decoder, value_decoder=decoder)
         return lambda: sum(
-            1 for range_ in ranges for messages in read_range(params, range_) for _ in elements.of(messages)
+            1
+            for range_ in ranges
+            for chunk in read_chunks(build_fastest, params, range_)
+            for _ in elements.of(chunk, range_.topicPartition())
         )
 
     contestants = {
         "consume() alone": lambda: consume(backlog.bootstrap, backlog.topic, list(enumerate(backlog.ends()))),
-        "counted": lambda: sum(len(messages) for range_ in ranges for messages in read_range(params, range_)),
+        "counted": lambda: sum(len(chunk) for range_ in ranges for chunk in read_chunks(build_fastest, params, range_)),
         "to Arrow, value": arrow("value"),
         "to Arrow, all columns": arrow(*COLUMNS),
-        "(key, value) as text": pairs(utf8_decoder),
+        "(key, value) as text": pairs(utf8_decoder, utf8_decoder),
         "(key, value) as bytes": pairs(None),
+        "(key, value) of JSON": pairs(json.loads),
+        "(key, value) of JSON, by a function of json.loads": pairs(lambda value: json.loads(value)),  # noqa: PLW0108
     }
     return Contest(f"read in one process, {title}", contestants, backlog.records, backlog.records, "consume() alone")

@@ -74,7 +74,7 @@ def draw(path, rows):
     labels = [f"{row['contest']}: {row['contestant']} / {row['baseline']}" for row in reversed(shown)]
     axes.set_yticks(range(len(shown)), labels, fontsize=8)
     axes.axvline(1, color="#e45756", linewidth=1)
-    axes.set_xlabel("ratio of median times in one run (1: the baseline; less is faster)")
+    axes.set_xlabel("ratio of median times; less is faster", loc="right")
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path)
     plt.close(figure)

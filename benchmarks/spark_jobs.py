@@ -93,6 +93,27 @@ class Jobs:
             },
         )
 
+    def split(self):
+        """The same over one partition, which a second core can only help to read if its range is split."""
+        schema, halves = f"value STRUCT<{ORDER}>", {"minPartitions": 2}
+
+        def parsed(**options):
+            frame = self._load("kafka", **options)
+            return sums(frame.select(sf.from_json(frame["value"].cast("string"), ORDER).alias("value")))
+
+        contest = self._contest(
+            "JSON aggregation, one partition",
+            amounts(self._backlog.records),
+            parsed,
+            {
+                f"{OURS}, valueFormat=json": lambda: sums(self._load(OURS, schema, valueFormat="json")),
+                f"{OURS}, in two": lambda: sums(self._load(OURS, schema, valueFormat="json", **halves)),
+            },
+        )
+        if self._has_jvm:
+            contest.contestants[f"{JVM}, in two"] = lambda: parsed(**halves)
+        return contest
+
     def words(self, size):
         """A Python function per record, which counts its words."""
 

@@ -7,7 +7,9 @@ import statistics
 import tempfile
 import threading
 from itertools import pairwise
+from operator import add
 
+from pyspark.sql import functions as sf
 from pyspark.streaming import StreamingContext
 from pyspark.streaming.listener import StreamingListener
 
@@ -16,8 +18,8 @@ from benchmarks.cost import resident
 from benchmarks.topics import word_total
 from kafka_direct import createDirectStream
 
-JVM = "kafka (JVM) + mapInArrow"
-BATCHES = 10
+OURS, JVM_SOURCE, JVM = "kafka_direct", "kafka (JVM)", "kafka (JVM) + mapInArrow"
+BATCHES, INTERVAL = 10, 0.2
 DRAIN_SECONDS = 600
 
 
@@ -57,34 +59,18 @@ def run_stream(sc, interval, batches, build):
 
 
 class Drain:
-    """A Python function per record over a backlog, in ten batches: ours and Structured Streaming on the JVM source."""
+    """A backlog in ten batches: ours and Structured Streaming on the JVM source."""
 
     def __init__(self, spark, backlog, size, *, has_jvm):
         self._spark, self._backlog, self._has_jvm = spark, backlog, has_jvm
         self._answer = word_total(backlog.records, size)
 
-    def contest(self):
-        contestants = {"DStream": self._dstream}
-        if self._has_jvm:
-            contestants[JVM] = self._structured
-        return Contest("stream, a function per record", contestants, self._answer, self._backlog.records, JVM)
+    def function(self):
+        """A Python function per record."""
 
-    def _dstream(self):
-        totals = []
-
-        def output(rdd):
-            totals.append(rdd.map(lambda pair: len(pair[1].split())).sum())
-
-        def build(ssc):
-            most = max(self._backlog.ends()) / BATCHES / 0.2 + 1
-            params = {"bootstrap.servers": self._backlog.bootstrap, "auto.offset.reset": "earliest"}
-            createDirectStream(ssc, [self._backlog.topic], params, maxRatePerPartition=most).foreachRDD(output)
-
-        infos = run_stream(self._spark.sparkContext, 0.2, BATCHES, build)
-        return sum(totals[:BATCHES]), sum(info["ended"] - info["began"] for info in infos) / 1000
-
-    def _structured(self):
-        totals = []
+        def attach(stream, totals):
+            words = stream.map(lambda pair: len(pair[1].split()))
+            words.foreachRDD(lambda rdd: totals.append(rdd.sum()))
 
         def words(batches):
             import pyarrow as pa
@@ -93,17 +79,71 @@ class Drain:
                 total = sum(len(value.decode().split()) for value in batch.column(0).to_pylist())
                 yield pa.RecordBatch.from_pydict({"words": pa.array([total], pa.int64())})
 
-        def output(frame, _):
-            totals.append(frame.select("value").mapInArrow(words, "words LONG").groupBy().sum().first()[0] or 0)
+        def attach_query(frame, totals):
+            def output(batch, _):
+                counts = batch.select("value").mapInArrow(words, "words LONG")
+                totals.append(counts.groupBy().sum().first()[0] or 0)
 
-        source = self._spark.readStream.format("kafka").option("kafka.bootstrap.servers", self._backlog.bootstrap)
-        source = source.option("subscribe", self._backlog.topic).option("startingOffsets", "earliest")
-        source = source.option("maxOffsetsPerTrigger", self._backlog.records // BATCHES)
+            return frame.writeStream.foreachBatch(output)
+
+        contestants = {"DStream": lambda: self._stream(attach, BATCHES)}
+        if self._has_jvm:
+            contestants[JVM] = lambda: self._query("kafka", attach_query)
+        return self._contest("stream, a function per record", contestants, JVM)
+
+    def windows(self):
+        """Words counted in windows: of two batches in a DStream, of a second in a query, which splits them by SQL."""
+
+        def attach(stream, totals):
+            pairs = stream.flatMap(lambda pair: pair[1].split()).map(lambda word: (word, 1))
+            counts = pairs.reduceByKeyAndWindow(add, None, 2 * INTERVAL, 2 * INTERVAL, numPartitions=2)
+            counts.foreachRDD(lambda rdd: totals.append(rdd.values().sum()))
+
+        def attach_query(frame, totals):
+            latest = {}
+
+            def output(batch, _):
+                before = sum(latest.values())
+                latest.update({(row.window.start, row.word): row["count"] for row in batch.collect()})
+                totals.append(sum(latest.values()) - before)
+
+            words = frame.select("timestamp", sf.explode(sf.split(frame.value.cast("string"), " ")).alias("word"))
+            counts = words.groupBy(sf.window("timestamp", "1 second"), "word").count()
+            return counts.writeStream.outputMode("update").foreachBatch(output)
+
+        contestants = {
+            "DStream": lambda: self._stream(attach, BATCHES // 2),
+            OURS: lambda: self._query(OURS, attach_query, "value STRING, timestamp TIMESTAMP"),
+        }
+        if self._has_jvm:
+            contestants[JVM_SOURCE] = lambda: self._query("kafka", attach_query)
+        return self._contest("stream, words in windows", contestants, JVM_SOURCE)
+
+    def _contest(self, name, contestants, baseline):
+        return Contest(name, contestants, self._answer, self._backlog.records, baseline)
+
+    def _stream(self, attach, outputs):
+        totals = []
+
+        def build(ssc):
+            most = max(self._backlog.ends()) / BATCHES / INTERVAL + 1
+            params = {"bootstrap.servers": self._backlog.bootstrap, "auto.offset.reset": "earliest"}
+            attach(createDirectStream(ssc, [self._backlog.topic], params, maxRatePerPartition=most), totals)
+
+        infos = run_stream(self._spark.sparkContext, INTERVAL, BATCHES, build)
+        return sum(totals[:outputs]), sum(info["ended"] - info["began"] for info in infos) / 1000
+
+    def _query(self, source, attach, schema=None):
+        totals = []
+        reader = self._spark.readStream.format(source).option("kafka.bootstrap.servers", self._backlog.bootstrap)
+        reader = reader if schema is None else reader.schema(schema)
+        reader = reader.option("subscribe", self._backlog.topic).option("startingOffsets", "earliest")
+        frame = reader.option("maxOffsetsPerTrigger", self._backlog.records // BATCHES).load()
         with tempfile.TemporaryDirectory() as folder:
-            writer = source.load().writeStream.foreachBatch(output).option("checkpointLocation", folder)
+            writer = attach(frame, totals).option("checkpointLocation", folder)
             query = writer.trigger(availableNow=True).start()
             query.awaitTermination(DRAIN_SECONDS)
-        # What our figure has too: the job, without planning and without the log.
+        # What a DStream's figure has too: the job, without planning and without the log.
         return sum(totals), sum(p["durationMs"]["addBatch"] for p in query.recentProgress) / 1000
 
 
@@ -114,6 +154,7 @@ class Overhead:
         self._sc, self._backlog = spark.sparkContext, backlog
         self._interval, self._batches = interval, batches
         self._partitions = backlog.partitions
+        self.planning_ms = {}  # by contestant and records: from a batch's time to its jobs, a median for each turn
 
     def contest(self, records):
         """`records` a batch; 0 for batches that find nothing new."""
@@ -131,7 +172,7 @@ class Overhead:
 
     def _queue(self, records):
         rdd = self._sc.parallelize(range(records), self._partitions)
-        return self._run(lambda ssc: ssc.queueStream([rdd] * (self._batches + 100)))
+        return self._run(f"queueStream, {records}", lambda ssc: ssc.queueStream([rdd] * (self._batches + 100)))
 
     def _direct(self, records, *, checkpoint):
         start = "latest" if records == 0 else "earliest"
@@ -142,11 +183,11 @@ class Overhead:
             return createDirectStream(ssc, [self._backlog.topic], params, maxRatePerPartition=rate)
 
         if not checkpoint:
-            return self._run(make)
+            return self._run(f"DStream, {records}", make)
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-            return self._run(lambda ssc: (ssc.checkpoint(folder), make(ssc))[1])
+            return self._run(f"checkpointed, {records}", lambda ssc: (ssc.checkpoint(folder), make(ssc))[1])
 
-    def _run(self, make):
+    def _run(self, name, make):
         counts = []
 
         def output(rdd):
@@ -154,6 +195,7 @@ class Overhead:
 
         infos = run_stream(self._sc, self._interval, self._batches, lambda ssc: make(ssc).foreachRDD(output))
         # The first batches start workers and clients.
+        self.planning_ms.setdefault(name, []).append(_median(infos[5:], "at", "submitted"))
         late = [info["ended"] - max(info["at"], before["ended"]) for before, info in pairwise(infos)]
         return sum(counts[: self._batches]), statistics.median(late[5:]) / 1000
 

@@ -3,9 +3,11 @@
 import gc
 import json
 import statistics
+import sys
 import time
 import urllib.request
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -63,7 +65,7 @@ def test_json_needs_its_format(load, kafka_topic):
 
 
 class Waited:
-    """A transform that tells how long it was in the worker without records, and how much no search for garbage sees."""
+    """A transform that tells how long it was in the worker without records, and how much a search for garbage sees."""
 
     def __init__(self):
         self.since = 0.0
@@ -73,7 +75,10 @@ class Waited:
 
     def __call__(self, _):
         ms = (time.monotonic() - self.since) * 1000
-        return pa.RecordBatch.from_pydict({"ms": [ms], "n": [gc.get_freeze_count()]})
+        # As pandas is loaded: behind a worker's first records.
+        for number in range(200):
+            sys.modules.setdefault(f"loaded_late_{number}", SimpleNamespace(objects=[[] for _ in range(100)]))
+        return pa.RecordBatch.from_pydict({"ms": [ms], "n": [len(gc.get_objects())]})
 
 
 def test_a_small_task_neither_waits_nor_searches(session, kafka, load, kafka_topic, kafka_produce):
@@ -93,7 +98,7 @@ def test_a_small_task_neither_waits_nor_searches(session, kafka, load, kafka_top
     assert len(read) == 60
     assert statistics.median(row.ms for row in streamed) < 40
     assert statistics.median(row.ms for row in read) < 40
-    assert min(row.n for row in streamed + read) > 10_000
+    assert statistics.median(row.n for row in streamed + read) < 5000
 
 
 def test_a_transform_makes_the_rows(session, kafka, load, kafka_topic, kafka_produce):
@@ -158,7 +163,7 @@ def test_a_transform_that_returns_something_else(load, kafka_topic, kafka_produc
 def test_batches_settle_at_their_target(session, kafka, monkeypatch):
     """Within ten batches after the sink was slowed or sped up, with either trigger: its wait is not taken for work."""
     monkeypatch.syspath_prepend(str(Path(__file__).resolve().parent.parent))
-    from benchmarks import query_backpressure
+    from benchmarks import phases, query_backpressure
 
     found = query_backpressure.run(
         session, kafka.bootstrap_servers, target=2.0, interval=2.5, speeds=[1500, 500, 1500], batches_each=8
@@ -166,7 +171,7 @@ def test_batches_settle_at_their_target(session, kafka, monkeypatch):
 
     for trigger, rows in found.items():
         assert rows[0].records == 2000, "the first batch is bounded"
-        assert query_backpressure.is_settled(query_backpressure.settled_after(rows, 2.0)), (trigger, rows)
+        assert phases.is_settled(phases.settled_after(rows, 2.0)), (trigger, rows)
 
 
 def test_lag_of_a_running_query(session, kafka, kafka_topic, kafka_produce, tmp_path):
