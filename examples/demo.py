@@ -1,8 +1,8 @@
 """`make demo`: a Spark job counts the records of a Kafka topic, is killed with kill -9, and goes on where it stood.
 
-The job is `count_job.py`, a process of its own. Here are the broker, a writer, the kill, and the check at the end:
-every record that Kafka acknowledged must have been counted once. The last line has the numbers; the exit status is 1
-if one was lost or duplicated.
+The job is `count_job.py`, a process of its own. Here are the broker, a writer, the kill, and the checks at the end:
+every record that Kafka acknowledged must have been counted once, and the job's consumer group must stand behind the
+last of them. The last line has the numbers; the exit status is 1 if one was lost or duplicated.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from typing import NamedTuple
 from _demo.driver import DemoError, Driver
 from _demo.screen import Screen, span
 from _demo.writer import WEIGHTS, Writer
-from confluent_kafka import KafkaException
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
@@ -81,7 +81,8 @@ class Demo:
             if self._driver is not None:
                 self._driver.kill()
             self._writer.end()
-        self._screen.say("stop", "the topic is read to its end, and the job has ended after its last batch\n")
+        self._screen.say("stop", "the topic is read to its end, and the job has ended after its last batch")
+        self._require_commits()
         return verify(self._folder / "counts.db", self._writer.acknowledged)
 
     def _begin(self):
@@ -143,6 +144,15 @@ class Demo:
             if self._show(report) == 0 and self._writer.is_done():
                 return
 
+    def _require_commits(self):
+        """The counts alone would not tell: a batch that is not committed is counted again, and overwrites itself."""
+        group = group_of(self._topic)
+        (asked,) = self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
+        committed = sum(partition.offset for partition in asked.result().topic_partitions)
+        if committed != self._writer.records:
+            raise DemoError(f"The consumer group {group} stands at {committed:,} of {self._writer.records:,} records.")
+        self._screen.say("group", f"{group} has committed {committed:,} records\n")
+
     def _show(self, report):
         """Show a batch that is done, and return how many records Kafka has beyond it."""
         id_, ranges = report["batch"], report["ranges"]
@@ -172,6 +182,11 @@ def kafka(screen):
         yield brokers
 
 
+def group_of(topic):
+    """The consumer group that `count_job.py` commits to."""
+    return f"count-{topic}"
+
+
 @contextmanager
 def temporary_topic(brokers):
     """A topic for this run, on a cluster that may be the user's own: it and the job's group are deleted at the end."""
@@ -180,7 +195,7 @@ def temporary_topic(brokers):
         yield topic
     finally:
         admin = AdminClient({"bootstrap.servers": brokers, "log_level": 0})
-        for deleted in admin.delete_consumer_groups([f"count-{topic}"]).values():
+        for deleted in admin.delete_consumer_groups([group_of(topic)]).values():
             deleted.exception()  # none if nothing was committed
         delete_topic(brokers, topic)
 

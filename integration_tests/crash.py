@@ -210,6 +210,7 @@ class Crash:
         while time.monotonic() < deadline:
             self.supervise()
             if all(len(found) >= len(self.produced) for found in results(self.job).values()):
+                self.tell("     all is there")
                 break
             time.sleep(1)
         with suppress(BrokenPipeError):

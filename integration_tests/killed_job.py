@@ -173,7 +173,7 @@ def write(kind, key, content):
 
 
 def note_run(source, _):
-    """With its first batch a run tells where its context's time begins."""
+    """Before its first batch, and so before the log has a time of it, a run tells where its context's time begins."""
     if not list(Path(RUN.folder, "runs").glob(f"{RUN.number}.*")):
         spark = source._ssc._jssc.ssc()
         zero = spark.graph().zeroTime().milliseconds()
@@ -245,7 +245,7 @@ def install():
     wrap(OffsetLog, "commit", at("between output and commit"), at("after the commit"))
     wrap(OffsetLog, "commit", after=lambda log, batch_id: is_finished(log, batch_id) and finished.set())
     wrap(Compute, "__getstate__", at("before a checkpoint"), at("in pickling a checkpoint"))
-    wrap(Source, "compute", after=note_run)
+    wrap(Source, "compute", before=note_run)
     wrap(Source, "finish", after=note_failure)
     if RUN.moment == "in a checkpoint write":
         threading.Thread(target=watch_checkpoint, daemon=True).start()

@@ -39,16 +39,16 @@ SEED = int(os.environ.get("KILL_SEED") or random.randrange(10**6))
 KILLS = int(os.environ.get("KILLS") or 32)
 # How many of 32 kills, and up to which pass of the moment within a run.
 MOMENTS = {
-    "in planning": (4, 10),
-    "in a log write": (2, 20),
-    "after the log": (3, 10),
-    "in a task": (4, 400),
-    "between outputs": (2, 10),
-    "between output and commit": (4, 10),
-    "after the commit": (2, 10),
-    "before a checkpoint": (1, 16),
-    "in pickling a checkpoint": (2, 16),
-    "in a checkpoint write": (3, 16),
+    "in planning": (4, 6),
+    "in a log write": (2, 12),
+    "after the log": (3, 6),
+    "in a task": (4, 200),
+    "between outputs": (2, 6),
+    "between output and commit": (4, 6),
+    "after the commit": (2, 6),
+    "before a checkpoint": (1, 12),
+    "in pickling a checkpoint": (2, 12),
+    "in a checkpoint write": (3, 12),
     "in pruning": (1, 1),
     "at a random time": (4, 0),
 }
@@ -58,9 +58,8 @@ JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"  # starts faster
 class Chain:
     """Runs of the job on one folder, and what is known of them."""
 
-    def __init__(self, folder, kafka, topics, pace=8.0):
-        self.folder, self.kafka, self.topics, self.pace = folder, kafka, topics, pace
-        self.batch_ms = min(max(1000, round(pace) * 200), 3000)
+    def __init__(self, folder, kafka, topics, pace, batch_ms):
+        self.folder, self.kafka, self.topics, self.pace, self.batch_ms = folder, kafka, topics, pace, batch_ms
         self.runs = 0
         self.evidence = Evidence(folder, {}, self.batch_ms)
         self.producing = threading.Lock()
@@ -174,11 +173,9 @@ def choose_kills(chance, number):
 
 @pytest.fixture(scope="module")
 def pace(kafka, tmp_path_factory):
-    """The seconds of a short run, here and now.
-
-    A busy machine gets longer batches, so that a run catches up with those of its downtime, which Spark runs singly.
-    """
-    chain = Chain(tmp_path_factory.mktemp("pace"), kafka, [create_topic(kafka.bootstrap_servers)], pace=60)
+    """The seconds of a short run, here and now: ten, with the machine to itself."""
+    topics = [create_topic(kafka.bootstrap_servers)]
+    chain = Chain(tmp_path_factory.mktemp("pace"), kafka, topics, pace=60, batch_ms=1000)
     begun = time.monotonic()
     assert chain.run(shape="stateful", stop_at_batch=1) == 0
     return time.monotonic() - begun
@@ -186,7 +183,9 @@ def pace(kafka, tmp_path_factory):
 
 @pytest.fixture
 def chain(kafka, pace, tmp_path_factory):
-    return lambda topics: Chain(tmp_path_factory.mktemp("chain"), kafka, topics, pace)
+    # A busy machine gets longer batches: a run is to catch up with those of its downtime, which Spark runs singly.
+    batch_ms = min(max(1000, round(pace * 150)), 3000)
+    return lambda topics: Chain(tmp_path_factory.mktemp("chain"), kafka, topics, pace, batch_ms)
 
 
 @pytest.fixture

@@ -55,7 +55,7 @@ def test_a_killed_batch_is_superseded(kafka, kafka_topic, kafka_produce, tmp_pat
     topic = kafka_topic(partitions=2)
     for partition in range(2):
         kafka_produce(topic, [f"{partition}-{n}" for n in range(RECORDS)], partition=partition, keys=["k"] * RECORDS)
-    chain = Chain(tmp_path, kafka, [topic], pace=10)
+    chain = Chain(tmp_path, kafka, [topic], pace=10, batch_ms=1000)
     assert chain.run(paces=60, moment="in a task", nth=150) != 0
     log = OffsetLog(f"{tmp_path}/checkpoint", NAME)
     before = log.load()
@@ -88,7 +88,7 @@ def test_every_verb_after_a_kill(spark, kafka, kafka_topic, kafka_produce, kd, c
     topic, now = kafka_topic(), time.time_ns() // 1_000_000
     ages = [(10 - n // 30) * 3_600_000 for n in range(RECORDS)]  # thirty records an hour, the last an hour ago
     kafka_produce(topic, [str(n) for n in range(RECORDS)], keys=["k"] * RECORDS, timestamps=[now - age for age in ages])
-    chain = Chain(tmp_path, kafka, [topic], pace=10)
+    chain = Chain(tmp_path, kafka, [topic], pace=10, batch_ms=1000)
     assert chain.run(paces=60, moment="in a task", nth=150) != 0
     killed = OffsetLog(f"{tmp_path}/checkpoint", NAME).load().unfinished()[0]
     (begun,) = killed.start().values()
