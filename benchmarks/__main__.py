@@ -137,9 +137,11 @@ class Bench:
     def close(self):
         """End what a suite has started, and the consumers that this process has kept, before the broker goes."""
         self._undo.close()
-        for consumer in (*reader._idle.values(), *limit.kept.values()):
+        for key, consumer in reader._idle.kept():
+            reader._idle.take(key)
             consumer.close()
-        reader._idle.clear()
+        for consumer in limit.kept.values():
+            consumer.close()
 
     def _session(self):
         if self._spark is None:

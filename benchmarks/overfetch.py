@@ -34,8 +34,10 @@ class Received:
         self._by_client[stats["name"]] = stats["rx_bytes"]
 
     def bytes(self):
-        for key in [key for key in reader._idle if key[1] == self.params]:
-            consumer = reader._idle.pop(key)
+        for key, consumer in reader._idle.kept():
+            if key[0] != self.params:
+                continue
+            reader._idle.take(key)
             for _ in range(4):
                 consumer.client.poll(0.05)  # the last word of its statistics
             consumer.close()  # kept, it would go on with them for ever

@@ -46,7 +46,7 @@ class Received:
 
     def bytes(self):
         self._by_client.clear()
-        consumers = [consumer for (_, params, *_), consumer in reader._idle.items() if params == self.params]
+        consumers = [consumer for (params, *_), consumer in reader._idle.kept() if params == self.params]
         while len(self._by_client) < len(consumers):
             for consumer in consumers:
                 consumer.client.poll(0.05)

@@ -141,7 +141,7 @@ def test_empty_range_opens_no_consumer(sc):
     def clients(_):
         from kafka_direct.broker import reader
 
-        yield from [dict(params.entries)["bootstrap.servers"] for _, params, *_ in reader._idle]
+        yield from [dict(params.entries)["bootstrap.servers"] for (params, *_), _ in reader._idle.kept()]
 
     assert (rdd.collect(), rdd.count(), rdd.isEmpty()) == ([], 0, True)
     assert "127.0.0.1:1" not in rdd.mapPartitions(clients).collect()
@@ -153,7 +153,7 @@ def idle_consumers(client_id):
     def count(_):
         from kafka_direct.broker import reader
 
-        yield sum(("client.id", client_id) in params.entries for _, params, *_ in reader._idle)
+        yield sum(("client.id", client_id) in params.entries for (params, *_), _ in reader._idle.kept())
 
     return count
 
@@ -220,7 +220,7 @@ def test_worker_keeps_its_consumers(sc, params, written):
 
         next(records)
         records.close()
-        yield sum(params == client_params and build is build_fastest for _, params, _, build in reader._idle)
+        yield sum(params == client_params and build is build_fastest for (params, _, build), _ in reader._idle.kept())
 
     # One for the first range of a worker, of which nothing is known, and one for all the others: each is one fetch.
     assert max(rdd.mapPartitions(clients).collect()) <= 2

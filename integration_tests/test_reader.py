@@ -7,7 +7,7 @@ from confluent_kafka import KafkaError
 from confluent_kafka import TopicPartition as ClientPartition
 
 from kafka_direct import OffsetRange, testing
-from kafka_direct.broker import reader
+from kafka_direct.broker import idle, reader
 from kafka_direct.broker.appetite import HEARTY
 from kafka_direct.broker.chunk import Failure
 from kafka_direct.broker.reader import OF_DSTREAMS, _Lent, _Reading, read_chunks
@@ -112,14 +112,14 @@ def test_few_idle_consumers_are_kept(kafka, kafka_topic, kafka_produce):
     kafka_produce(topic, ["x"] * 10)
     all_params = [
         ClientParams.parse({"bootstrap.servers": kafka.bootstrap_servers, "client.id": f"reader-{number}"})
-        for number in range(reader.MOST_IDLE + 4)
+        for number in range(idle.MOST + 4)
     ]
-    before = set(reader._idle.values())
+    before = {consumer for _, consumer in reader._idle.kept()}
 
     for params in all_params:
         assert sum(map(len, read_chunks(build_fastest, params, OffsetRange(topic, 0, 0, 10), poll_seconds=60))) == 10
 
-    assert [params for _, params, *_ in reader._idle] == all_params[4:]
+    assert [params for (params, *_), _ in reader._idle.kept()] == all_params[4:]
     for consumer in before:
         with pytest.raises(RuntimeError, match="closed"):
             consumer.client.poll(0)

@@ -7,7 +7,6 @@ aborted transactions and compaction leave gaps, also at the end and also over wh
 from __future__ import annotations
 
 import logging
-import os
 import time
 from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
@@ -23,6 +22,7 @@ from .chunk import Chunk
 from .cluster import Cluster
 from .deadline import Deadline
 from .failure import build_client, servers_of, translate
+from .idle import IdleClients
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -70,10 +70,8 @@ _GONE = (
     KafkaError.UNKNOWN_TOPIC_OR_PART,
 )
 
-# Idle consumers of this process, one per configuration and kind, the one that was used last at the end.
-_idle: dict[tuple[int, ClientParams, Appetite, Build[Any]], WorkerConsumer[Any]] = {}
-MOST_IDLE = 16  # each has some four threads, and connections
-
+# By configuration and kind.
+_idle: IdleClients[tuple[ClientParams, Appetite, Build[Any]], WorkerConsumer[Any]] = IdleClients()
 _tastes: dict[str, Taste] = {}  # by topic
 
 
@@ -268,9 +266,8 @@ class _Lent(Generic[ChunkT]):
         self.params = params
         self._build = build
         self._appetite = appetite
-        # Clients do not survive a fork, so the process id is part of the key.
-        self._key = (os.getpid(), params, appetite, build)
-        kept: WorkerConsumer[ChunkT] | None = _idle.pop(self._key, None)
+        self._key = (params, appetite, build)
+        kept: WorkerConsumer[ChunkT] | None = _idle.take(self._key)
         self.consumer = kept or self._new()
 
     def renew(self) -> None:
@@ -279,22 +276,14 @@ class _Lent(Generic[ChunkT]):
 
     def give_back(self) -> None:
         self.consumer.unassign()
-        if _idle.setdefault(self._key, self.consumer) is not self.consumer:
-            self.consumer.close()
-        _tend_idle()
+        with suppress(Exception):  # raised by a callback of the user's, and not for this reading
+            for dropped in _idle.keep(self._key, self.consumer):
+                dropped.close()
+            for _, idle in _idle.kept():
+                idle.client.poll(0)  # has it say what it has to: statistics would pile up
 
     def _new(self) -> WorkerConsumer[ChunkT]:
         return self._build(self.params.for_executor(self._appetite.settings()))
-
-
-def _tend_idle() -> None:
-    """Close what has not been used for long, and have the rest say what it has to: statistics would pile up."""
-    ours = [key for key in _idle if key[0] == os.getpid()]
-    with suppress(Exception):  # raised by a callback of the user's, and not for this reading
-        for key in ours[:-MOST_IDLE]:
-            _idle.pop(key).close()
-        for key in ours[-MOST_IDLE:]:
-            _idle[key].client.poll(0)
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from kafka_direct.offsets.progress import Step, plan_start
 
 from .failure import servers_of
 from .group import ConsumerGroup
+from .idle import IdleClients
 from .transactional_producer import TransactionalProducer
 
 if TYPE_CHECKING:
@@ -31,9 +32,8 @@ if TYPE_CHECKING:
     from kafka_direct.offsets import Loss, OffsetRange
     from kafka_direct.options import ClientParams
 
-# Idle producers of this process by transactional.id, the latest last. Clients do not survive a fork.
-KEPT_PRODUCERS = 16
-_idle: dict[tuple[int, ClientParams, str], TransactionalProducer] = {}
+# By transactional.id.
+_idle: IdleClients[tuple[ClientParams, str], TransactionalProducer] = IdleClients()
 _groups: dict[tuple[int, ClientParams], ConsumerGroup] = {}
 
 
@@ -139,8 +139,8 @@ class TransactionalOutput:
 
         Committed at the block's end, aborted on its error.
         """
-        key = (os.getpid(), self.params, writer)
-        producer = _idle.pop(key, None) or TransactionalProducer(self.params, writer)
+        key = (self.params, writer)
+        producer = _idle.take(key) or TransactionalProducer(self.params, writer)
         advance = judge()
         try:
             self._begin(producer, advance, note)
@@ -157,9 +157,7 @@ class TransactionalOutput:
             producer.abort()
             raise
         # Not after an error: what is wrong with a producer stays behind.
-        _idle[key] = producer
-        while len(_idle) > KEPT_PRODUCERS:
-            del _idle[next(iter(_idle))]
+        _idle.keep(key, producer)
 
     def _begin(self, producer: TransactionalProducer, advance: Advance, note: dict[str, Any]) -> None:
         offsets = [

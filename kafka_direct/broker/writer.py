@@ -5,7 +5,6 @@ At least once: a task that fails has written some of its records, and the task t
 
 from __future__ import annotations
 
-import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from kafka_direct.errors import ConfigError
 
 from .failure import build_client, servers_of, translate
+from .idle import IdleClients
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 FULL_SECONDS = 0.5
 FLUSH_SECONDS = 1.0
 
-# Idle producers of this process, one per configuration. Clients do not survive a fork, so the process id is part of
-# the key.
-_idle: dict[tuple[int, ClientParams], _Writing] = {}
+_idle: IdleClients[ClientParams, _Writing] = IdleClients()
 
 
 def write_records(params: ClientParams, records: Iterable[tuple[str, dict[str, Any]]]) -> int:
@@ -94,7 +92,6 @@ class _Writing:
 @contextmanager
 def _producer(params: ClientParams) -> Iterator[_Writing]:
     """An idle producer of this process, or a new one; one that failed is not used again."""
-    key = (os.getpid(), params)
-    writing = _idle.pop(key, None) or _Writing(params)
+    writing = _idle.take(params) or _Writing(params)
     yield writing
-    _idle.setdefault(key, writing)
+    _idle.keep(params, writing)
