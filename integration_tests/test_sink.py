@@ -3,6 +3,9 @@
 import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 
+from kafka_direct.broker import KafkaRecord, TransactionalOutput, write_records
+from kafka_direct.errors import ConfigError
+from kafka_direct.offsets import OffsetRange
 from kafka_direct.options import ClientParams
 
 SCHEMA = (
@@ -118,6 +121,25 @@ def test_a_record_that_kafka_refuses_fails_the_task(session, write, kafka_topic)
 
     text = refusal(lambda: write(session.sql("SELECT 'a' AS value, 7 AS partition"), topic=topic))
     assert f"a record names a partition that topic {topic} does not have" in text
+
+
+def test_a_partition_that_is_not_there_is_named_by_any_producer(kafka, kafka_topic):
+    """A new one learns it from the delivery; one that is kept knows it at once."""
+    topic, params = kafka_topic(), ClientParams.parse({"bootstrap.servers": kafka.bootstrap_servers})
+    record, lost = (topic, {"value": b"a"}), (topic, {"value": b"a", "partition": 7})
+    said = f"a record names a partition that topic {topic} does not have"
+
+    with pytest.raises(ConfigError, match=said):
+        write_records(params, [lost])
+    assert write_records(params, [record]) == 1
+    with pytest.raises(ConfigError, match=said):
+        write_records(params, [lost])
+
+    output = TransactionalOutput(params=params, name=topic, topic=topic)
+    for number in range(2):
+        with pytest.raises(ConfigError, match=said):
+            output.write(topic, [OffsetRange(topic, 0, number, number + 1)], [KafkaRecord("a", partition=7)])
+        assert output.write(topic, [OffsetRange(topic, 0, number, number + 1)], [("k", "v")])
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,15 @@
-"""`IdleClients`: which clients a process finds again, and which it lets go."""
+"""`IdleClients`: which clients a process finds again, and which it lets go; and that these are gone then."""
 
+import gc
 import os
+import weakref
 
+import pytest
+
+from kafka_direct.broker.cluster import Cluster
 from kafka_direct.broker.idle import MOST, IdleClients
+from kafka_direct.broker.writer import _Writing
+from kafka_direct.options import ClientParams
 
 
 def test_a_client_is_taken_once():
@@ -44,3 +51,28 @@ def test_a_fork_leaves_the_parents_clients_alone(monkeypatch):
 
     monkeypatch.undo()
     assert len(idle.kept()) == MOST
+
+
+@pytest.fixture
+def no_collection():
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def make_cluster(params):
+    cluster = Cluster(params)
+    cluster._client()
+    return cluster
+
+
+@pytest.mark.usefixtures("no_collection")
+@pytest.mark.parametrize("make", [make_cluster, _Writing])
+def test_a_client_that_nobody_has_is_gone_at_once(make):
+    """It has threads, which go on knocking at brokers that are away; Python may look for cycles much later."""
+    client = make(ClientParams.parse({"bootstrap.servers": "127.0.0.1:1"}))
+    is_there = weakref.ref(client)
+
+    del client
+
+    assert is_there() is None

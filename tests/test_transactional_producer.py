@@ -6,6 +6,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from kafka_direct.broker.transactional_producer import TransactionalProducer
+from kafka_direct.broker.undelivered import Undelivered
 from kafka_direct.errors import BrokerError, BrokerUnavailable, Fenced
 
 
@@ -21,7 +22,7 @@ from kafka_direct.errors import BrokerError, BrokerUnavailable, Fenced
 )
 def test_only_a_newer_producer_fences(code, is_fatal, kind):
     """A right that is missing is fatal too, and no other driver's doing."""
-    producer = SimpleNamespace(_writer="w", _servers="broker:9092", _undelivered=None)
+    producer = SimpleNamespace(_writer="w", _servers="broker:9092", _undelivered=Undelivered())
     error = TransactionalProducer._translated(producer, KafkaError(code, fatal=is_fatal), "committing")
 
     assert type(error) is kind

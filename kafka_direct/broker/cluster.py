@@ -50,8 +50,7 @@ class Cluster:
             else IsolationLevel.READ_UNCOMMITTED
         )
         self._admin: AdminClient | None = None
-        self._complaint = ""
-        self._knows_brokers = True  # or one of them has gone away since they were listed
+        self._news = _News()
         self._answered = False
         self._stopped = threading.Event()
         self._is_closed = False
@@ -96,7 +95,7 @@ class Cluster:
         except ConfigError as error:
             return str(error)
         except KafkaDirectError:
-            return self._complaint
+            return self._news.complaint
         return ""
 
     def require(self, subscription: Subscription) -> tuple[frozenset[TopicPartition], dict[str, str]]:
@@ -200,11 +199,11 @@ class Cluster:
                 self._know_brokers(admin, deadline)
                 answer = question(admin)
             except KafkaException as failure:
-                self._knows_brokers = False
+                self._news.knows_brokers = False
                 admin.poll(0)  # lets the connection's own complaint arrive
                 error = failure.args[0]
                 if not is_passing(error) or deadline.is_over() or self._stopped.wait(PAUSE_SECONDS):
-                    raise translate(error, asking, self._servers, self._complaint) from failure
+                    raise translate(error, asking, self._servers, self._news.complaint) from failure
             else:
                 admin.poll(0)
                 self._answered = True
@@ -212,24 +211,36 @@ class Cluster:
 
     def _know_brokers(self, admin: AdminClient, deadline: Deadline) -> None:
         """Have the client learn who leads now; it would wait for a dead controller for minutes, and busily."""
-        if not self._knows_brokers:
+        if not self._news.knows_brokers:
             admin.list_topics(timeout=_attempt(deadline))
-            self._knows_brokers = True
+            self._news.knows_brokers = True
 
     def _client(self) -> AdminClient:
         if self._is_closed:
             raise BrokerUnavailable(f"the connection to Kafka at {self._servers} is closed.", servers=self._servers)
         if self._admin is None:
-            self._admin = build_client(AdminClient, self._params.for_admin(), error_cb=self._remember)
+            self._admin = build_client(AdminClient, self._params.for_admin(), error_cb=self._news)
         return self._admin
 
     def _deadline(self) -> Deadline:
         return Deadline(LATER_ANSWER_SECONDS if self._answered else FIRST_ANSWER_SECONDS)
 
-    def _remember(self, error: KafkaError) -> None:
-        self._knows_brokers = False
+
+class _News:
+    """What a connection says unasked.
+
+    An object of its own: a method of `Cluster` would keep both until Python looks for cycles, and the connection goes
+    on knocking at brokers that are gone.
+    """
+
+    def __init__(self) -> None:
+        self.complaint = ""
+        self.knows_brokers = True  # or one of them has gone away since they were listed
+
+    def __call__(self, error: KafkaError) -> None:
+        self.knows_brokers = False
         if error.code() != KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001
-            self._complaint = error.str()
+            self.complaint = error.str()
 
 
 def _ids(described: Mapping[str, Any]) -> dict[str, str]:

@@ -45,6 +45,13 @@ PASSING = frozenset(
         KafkaError.UNKNOWN_TOPIC_ID,
     }
 )
+_REMEDIES = {
+    KafkaError.UNKNOWN_TOPIC_OR_PART: "create the topic, or correct its name",
+    KafkaError.MSG_SIZE_TOO_LARGE: "raise the topic's max.message.bytes, or write smaller records",
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "allow this user the topic (kafka-acls)",
+    KafkaError.GROUP_AUTHORIZATION_FAILED: "allow this user the group (kafka-acls)",
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "allow this user the transactional.id (kafka-acls)",
+}
 
 
 def servers_of(params: ClientParams) -> str:
@@ -76,4 +83,15 @@ def translate(error: KafkaError, asking: str, servers: str, reason: str = "") ->
             "network and the security settings.",
             servers=servers,
         )
-    return BrokerError(f"Kafka at {servers} refused while {asking}: {error.str()}{why}.", code=error.name())
+    remedy = _REMEDIES.get(error.code())
+    return BrokerError(
+        f"Kafka at {servers} refused while {asking}: {error.str().rstrip('.')}{why}{f'; {remedy}' if remedy else ''}.",
+        code=error.name(),
+    )
+
+
+def translate_write(error: KafkaError, topic: str, servers: str) -> KafkaDirectError:
+    """The same for a record to a topic, whether it was refused at once or by its delivery."""
+    if error.code() == KafkaError._UNKNOWN_PARTITION:  # noqa: SLF001
+        return ConfigError(f"a record names a partition that topic {topic} does not have; correct it.")
+    return translate(error, f"writing to topic {topic}", servers)

@@ -11,7 +11,8 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from kafka_direct.errors import ArgumentTypeError, ConfigError, Fenced, KafkaDirectError
 
 from .deadline import Deadline
-from .failure import build_client, servers_of, translate
+from .failure import build_client, servers_of, translate, translate_write
+from .undelivered import Undelivered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -59,18 +60,18 @@ class TransactionalProducer:
     def __init__(self, params: ClientParams, writer: str) -> None:
         self._servers = servers_of(params)
         self._writer = writer
-        self._timeout_ms = int(str(dict(params.entries).get(TIMEOUT_KEY, DEFAULT_TIMEOUT_MS)))
-        self._undelivered: KafkaError | None = None
         self._ends = self._begun = 0.0
         # One that is not delivered fails the commit; why is all that is missing then, so the others need no report.
         config = params.for_transactions(writer) | {"delivery.report.only.error": True}
-        self._client: Any = build_client(Producer, config, on_delivery=self._note_delivery)
+        self._timeout_ms = int(str(config.get(TIMEOUT_KEY, DEFAULT_TIMEOUT_MS)))
+        self._undelivered = Undelivered()
+        self._client: Any = build_client(Producer, config, on_delivery=self._undelivered)
         deadline = Deadline(ANSWER_SECONDS)
         self._run("taking over", lambda: self._client.init_transactions(deadline.left()), deadline)
 
     def begin(self, offsets: list[ClientPartition], group: ConsumerGroup) -> None:
         """Begin a transaction with the offsets that it moves."""
-        self._undelivered = None
+        self._undelivered.error = None
         self._begun = time.monotonic()
         self._ends = self._begun + OURS * self._timeout_ms / 1000
         metadata = group.metadata()
@@ -113,7 +114,8 @@ class TransactionalProducer:
                 given = {name: value for name, value in record._asdict().items() if value is not None}
                 self._client.produce(**{"topic": topic, **given})
         except KafkaException as failure:
-            raise self._translated(failure.args[0], f"writing to {topic}") from failure
+            at = topic if is_pair else record.topic or topic
+            raise self._translated(failure.args[0], f"writing to topic {at}", at) from failure
         except TypeError as cause:
             raise ArgumentTypeError(
                 f"keys and values to write are text, bytes or None; in a record to {topic}: {cause}."
@@ -142,20 +144,16 @@ class TransactionalProducer:
                 raise self._translated(error, f"{doing} the transaction of {self._writer}") from failure
             return
 
-    def _translated(self, error: KafkaError, doing: str) -> KafkaDirectError:
+    def _translated(self, error: KafkaError, doing: str, topic: str = "") -> KafkaDirectError:
         if error.code() in _FENCED:
             return Fenced(
                 f"{self._writer} has a newer producer ({error.str()}): another copy of this task, or another driver, "
                 "has taken over; nothing of this one is visible.",
                 writer=self._writer,
             )
-        if self._undelivered is not None:
-            error = self._undelivered
-        return translate(error, doing, self._servers)
-
-    def _note_delivery(self, error: KafkaError | None, _: object) -> None:
-        if error is not None and self._undelivered is None:
-            self._undelivered = error
+        if self._undelivered.error is not None:
+            error, topic = self._undelivered.error, self._undelivered.topic
+        return translate_write(error, topic, self._servers) if topic else translate(error, doing, self._servers)
 
     def _too_long(self, number: int | None) -> ConfigError:
         records = "its records" if number is None else f"{number} records"

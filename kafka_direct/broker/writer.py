@@ -8,12 +8,11 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaException, Producer
 
-from kafka_direct.errors import ConfigError
-
-from .failure import build_client, servers_of, translate
+from .failure import build_client, servers_of, translate_write
 from .idle import IdleClients
+from .undelivered import Undelivered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -44,14 +43,14 @@ def check_writer(params: ClientParams) -> None:
 
 
 class _Writing:
-    """A producer, and the first delivery that failed since it was last looked at."""
+    """A producer, and the first delivery that failed."""
 
     def __init__(self, params: ClientParams) -> None:
         self._servers = servers_of(params)
-        self._failed: tuple[KafkaError, str] | None = None
+        self._undelivered = Undelivered()
         # Python hears of failures only: a call for each record written would cost as much as writing it.
         config = {"delivery.report.only.error": True}
-        self._producer = build_client(Producer, params.for_producer() | config, on_delivery=self._note)
+        self._producer = build_client(Producer, params.for_producer() | config, on_delivery=self._undelivered)
 
     def write(self, records: Iterable[tuple[str, dict[str, Any]]]) -> int:
         count = 0
@@ -71,22 +70,14 @@ class _Writing:
                 self._producer.poll(FULL_SECONDS)
                 self._check()
             except KafkaException as failure:
-                raise translate(failure.args[0], f"writing to topic {topic}", self._servers) from failure
+                raise translate_write(failure.args[0], topic, self._servers) from failure
             else:
                 return
 
-    def _note(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None and self._failed is None:
-            self._failed = error, str(message.topic())
-
     def _check(self) -> None:
-        if self._failed is None:
-            return
-        error, topic = self._failed
-        self._producer.purge()
-        if error.code() == KafkaError._UNKNOWN_PARTITION:  # noqa: SLF001  librdkafka's own codes are underscored
-            raise ConfigError(f"a record names a partition that topic {topic} does not have; correct it.")
-        raise translate(error, f"writing to topic {topic}", self._servers)
+        if self._undelivered.error is not None:
+            self._producer.purge()
+            raise translate_write(self._undelivered.error, self._undelivered.topic, self._servers)
 
 
 @contextmanager
