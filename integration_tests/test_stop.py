@@ -26,6 +26,23 @@ def test_stop_twice_and_before_the_start(spark, kafka, kafka_topic):
         ssc.stop(False)
 
 
+def test_a_stop_is_no_error_where_the_lease_cannot_be_given_back(spark, kafka, kafka_topic, tmp_path, caplog):
+    """It says that a driver runs, which in a minute it does not any more; all else is closed."""
+    ssc = StreamingContext(spark(), 0.2)
+    ssc.checkpoint(str(tmp_path))
+    createDirectStream(ssc, [kafka_topic()], {"bootstrap.servers": kafka.bootstrap_servers}, name="orders").foreachRDD(
+        lambda rdd: None
+    )
+    ssc.start()
+    lease = tmp_path / "kafka_direct" / "orders" / "lease"
+    lease.unlink()
+    lease.mkdir()
+
+    ssc.stop(False)
+
+    assert "stream orders could not say in its checkpoint that it has stopped" in caplog.text
+
+
 class Slow(StreamingListener):
     """A listener that holds up all others until it is told to go on."""
 

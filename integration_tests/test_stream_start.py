@@ -14,6 +14,7 @@ from pyspark.streaming import StreamingContext
 from kafka_direct import KafkaDirectError, OffsetRange, TopicPartition, createDirectStream
 from kafka_direct.broker import ConsumerGroup
 from kafka_direct.errors import ArgumentTypeError, ConfigError
+from kafka_direct.offsets import Batch, OffsetLog
 from kafka_direct.options import ClientParams
 from kafka_direct.testing import create_topic, delete_topic
 
@@ -135,6 +136,15 @@ def test_precedence(direct, kafka, kafka_topic, kafka_produce):
     assert start_of(direct([topic], {"auto.offset.reset": "smallest"})) == {0: 0, 1: 0, 2: 0}
     assert start_of(direct([topic])) == {0: 5, 1: 5, 2: 5}
     assert start_of(direct([topic], fromOffsets={})) == {0: 5, 1: 5, 2: 5}
+
+
+def test_where_a_stream_of_a_log_stands_before_its_start(ssc, direct, ten, tmp_path):
+    """Where it goes on, and not where a new one would begin."""
+    ssc.checkpoint(str(tmp_path))
+    log = OffsetLog(str(tmp_path), "orders")
+    log.plan(Batch(id=0, ranges=(OffsetRange(ten, 0, 0, 4),), times=(1000,)))
+
+    assert start_of(direct([ten], name="orders")) == {0: 4}
 
 
 def test_beyond_the_end_waits(ssc, direct, kafka_topic, kafka_produce, collected):

@@ -138,8 +138,9 @@ class QueryPlace:
                 "state of a batch that never ran; start it on a new checkpoint, with what export --output json "
                 "prints as its startingOffsets."
             )
-        last_ms = self._log.entry(self._log.planned_ids()[-1]).time_ms
-        if now_ms - last_ms >= BUSY_MS:
+        entries = map(self._log.entry, reversed(self._log.planned_ids()))
+        last_ms = next((entry.time_ms for entry in entries if not entry.is_reset), None)
+        if last_ms is None or now_ms - last_ms >= BUSY_MS:
             return None
         ago, left = (now_ms - last_ms) // 1000, -(-(last_ms + BUSY_MS - now_ms) // 1000)
         return (

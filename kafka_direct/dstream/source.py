@@ -91,9 +91,9 @@ class Source:
     def resolve_start(self) -> None:
         """Fix where the stream begins if the log knows nothing, and refuse what does not exist."""
         directory = jvm.checkpoint_directory(self._ssc)
-        last = None if directory is None else OffsetLog(directory, self.spec.name).load().last
-        stands_at = (last or self._planner.first()).end()
-        self._limits(dict.fromkeys(stands_at, 0))  # refuses rates that are none
+        if directory is not None:
+            self._history = OffsetLog(directory, self.spec.name).load()
+        self._limits(dict.fromkeys(self.current_offsets(), 0))  # refuses rates that are none
 
     def open(self) -> None:
         """Read the log, and find the stream's place in it."""
@@ -352,10 +352,13 @@ class Source:
     def close(self) -> None:
         """Let go of the clients, and of the lease."""
         self._planner.close()
-        if self._log is not None and self._lease is not None:
-            self._log.release()
         if self._group_commits is not None:
             self._group_commits.close()
+        try:
+            if self._log is not None and self._lease is not None:
+                self._log.release()
+        except OSError as error:
+            log.warning("stream %s could not say in its checkpoint that it has stopped: %s", self.spec.name, error)
 
     def commit_async(self, offset_ranges: Sequence[OffsetRange], callback: CommitCallback | None) -> None:
         if self._group_commits is None:

@@ -143,13 +143,15 @@ class ClientParams:
         """Give the configuration of a producer: idempotent unless the caller's own keys exclude that, as in Java.
 
         Raises:
-            ConfigError: there is a transactional.id, which one producer alone can have at a time.
+            ConfigError: there is a transactional.id, which one producer alone can have at a time, or an on_delivery.
         """
         given = _without(self.resolved(), _CONSUMERS_ONLY)
         if "transactional.id" in given:
             raise ConfigError(
                 "transactional.id is chosen here, as each task has a producer of its own; leave the key out."
             )
+        if "on_delivery" in given:
+            raise ConfigError("on_delivery is set here, to learn of what cannot be written; leave the key out.")
         # Java's partitioner, so that a key's records stay in the partition where JVM producers put them.
         chosen: dict[str, Value] = {"partitioner": "murmur2_random"}
         if all(allows(str(given[key]).lower()) for key, allows in _MAY_BE_IDEMPOTENT.items() if key in given):
@@ -160,7 +162,7 @@ class ClientParams:
         """Give the configuration of the one producer that writes under an id.
 
         Raises:
-            ConfigError: idempotence is off, without which Kafka has no transactions.
+            ConfigError: idempotence is off, without which Kafka has no transactions, or their timeout is no number.
         """
         given = self.for_producer()
         if _boolean("enable.idempotence", given.get("enable.idempotence", "false")) is False:
@@ -168,6 +170,9 @@ class ClientParams:
                 "a transaction needs an idempotent producer, which acks, retries, max.in.flight or enable.idempotence "
                 "in kafkaParams exclude; leave these keys out."
             )
+        timeout = given.get("transaction.timeout.ms", 60_000)
+        if not str(timeout).isdecimal():
+            raise ConfigError(f"transaction.timeout.ms is {timeout!r}; give milliseconds, such as 60000.")
         return given | {"transactional.id": transactional_id}
 
     def _consumer(self) -> dict[str, Value]:

@@ -223,6 +223,8 @@ def _ending(given: Given, mode: str) -> Bound:
             f"option {bound.option} is {bound.position}, and a batch that ends at earliest reads nothing; give latest "
             "or an offset."
         )
+    if _holds(bound, Group()):
+        raise ConfigError(f"option {bound.option} says group, which is where to start; give latest or an offset.")
     return bound
 
 

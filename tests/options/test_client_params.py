@@ -272,6 +272,24 @@ def test_idempotence_that_is_given_stands():
     assert parse(enable_idempotence=True, acks=1).for_producer()["enable.idempotence"] == "true"
 
 
+@pytest.mark.parametrize("timeout", ["soon", "env:TRANSACTION_TIMEOUT", -1])
+def test_the_timeout_of_transactions_is_a_number(timeout, monkeypatch):
+    """Told when the sink is made; a reference is looked up first."""
+    monkeypatch.setenv("TRANSACTION_TIMEOUT", "1 minute")
+
+    with pytest.raises(ConfigError, match=r"transaction\.timeout\.ms is .*; give milliseconds, such as 60000"):
+        parse(transaction_timeout_ms=timeout).for_transactions("t")
+    monkeypatch.setenv("TRANSACTION_TIMEOUT", "90000")
+    referred = parse(transaction_timeout_ms="env:TRANSACTION_TIMEOUT")
+    assert referred.for_transactions("t")["transaction.timeout.ms"] == "90000"
+
+
+def test_deliveries_are_not_the_callers():
+    """A function that is never called would be an accident."""
+    with pytest.raises(ConfigError, match="on_delivery is set here"):
+        ClientParams.parse(SERVERS | {"on_delivery": print}).for_producer()
+
+
 def test_a_transactional_id_is_not_the_callers():
     """Of producers with one id the brokers let the newest work: many tasks cannot share it."""
     with pytest.raises(ConfigError, match=r"transactional\.id is chosen here"):

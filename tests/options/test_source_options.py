@@ -165,6 +165,7 @@ def test_what_is_refused(options, text):
         ({"startingOffsets": '{"t":{"0":-1}}'}, "a batch that starts at latest reads nothing"),
         ({"endingOffsets": "earliest"}, "a batch that ends at earliest reads nothing"),
         ({"endingOffsets": '{"t":{"0":-2}}'}, "a batch that ends at earliest reads nothing"),
+        ({"endingOffsets": "group"}, "option endingOffsets says group, which is where to start"),
     ],
 )
 def test_what_a_batch_refuses(options, text):
