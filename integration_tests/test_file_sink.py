@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from kafka_direct.errors import ArgumentTypeError, ConfigError, Fenced, KafkaDirectError
+from kafka_direct.errors import ArgumentTypeError, ConfigError, Fenced
 from kafka_direct.offsets import OffsetRange
 from kafka_direct.sinks import FileSink, files
 
@@ -42,7 +42,7 @@ def test_a_batch_that_fails_half_way_is_not_there(sc, tmp_path):
         sc.parallelize(["whole"], 1).saveAsTextFile(folder)
     assert texts(out) == ["whole"]
     assert list(tmp_path.iterdir()) == [out]
-    with pytest.raises(KafkaDirectError, match="nothing was written"), sink.batch(0):
+    with pytest.raises(ConfigError, match="nothing was written"), sink.batch(0):
         pass
     assert texts(out) == ["whole"]
 
@@ -58,6 +58,26 @@ def test_a_driver_that_was_frozen_publishes_no_half(sc, tmp_path):
     with pytest.raises(Fenced, match="another driver has begun"):
         write(["b"], 1, meanwhile=lambda: write(["a", "b"], 2))
     assert texts(tmp_path / "batch=7") == ["a", "b"]
+    assert [path.name for path in tmp_path.iterdir()] == ["batch=7"]
+
+
+def test_a_driver_that_was_frozen_in_publishing_replaces_no_batch(sc, tmp_path, monkeypatch):
+    """The note that it adds makes the folder anew that its successor has cleared up, without the records."""
+
+    def write(value):
+        with FileSink(str(tmp_path)).batch(Batch(5)) as folder:
+            sc.parallelize([value], 1).saveAsTextFile(folder)
+
+    def thaw_late(folders):
+        if next(frozen, False):
+            write("the successor's")
+        write_note(folders)
+
+    write_note, frozen = files._Folders._write_note, iter([True])
+    monkeypatch.setattr(files._Folders, "_write_note", thaw_late)
+    with pytest.raises(Fenced, match="another driver has begun"):
+        write("the frozen driver's")
+    assert texts(tmp_path / "batch=7") == ["the successor's"]
     assert [path.name for path in tmp_path.iterdir()] == ["batch=7"]
 
 

@@ -1,8 +1,8 @@
 """`SqlOffsetStore`: how far an output has come, in a table beside the results, moved in the same transaction as they.
 
-Any DB-API 2.0 connection will do; no driver is imported here. One row per partition, and one (`HEAD`) that counts the
-drivers: each takes the stream over with the next epoch, and a row moves only under the newest. So of two drivers, or
-of one and its zombie, the newer one works and the older one is told.
+Any DB-API 2.0 connection will do, but for Oracle's, which has no empty text; no driver is imported here. One row per
+partition, and one (`HEAD`) that counts the drivers: each takes the stream over with the next epoch, and a row moves
+only under the newest. So of two drivers, or of one and its zombie, the newer one works and the older one is told.
 
 Rule: the table is changed by compare-and-set alone. A row that another transaction holds is waited for by the database,
 and what it has become is judged anew.
@@ -235,7 +235,9 @@ class _Session:
 
     def take(self, claim: Claim, steps: Collection[Step]) -> bool:
         """Move the rows. False if one is not where it was: another transaction came first."""
-        if any(step.before is None for step in steps) and not self._update_head("epoch = epoch", epoch=claim.epoch):
+        # Holds the head, by a change: MySQL's drivers do not count a row that stays what it was.
+        change, is_new = "next_offset = next_offset + 1", any(step.before is None for step in steps)
+        if is_new and not self._update_head(change, epoch=claim.epoch):
             raise self._fenced(claim)
         for step in steps:
             partition = step.topic_partition

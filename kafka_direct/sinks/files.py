@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from pyspark import SparkContext
 
-from kafka_direct.errors import ArgumentTypeError, ConfigError, Fenced, KafkaDirectError
+from kafka_direct.errors import ArgumentTypeError, ConfigError, Fenced
 
 from .output import Output
 
@@ -126,16 +126,16 @@ class _Folders:
 
     def publish(self) -> None:
         """Put the new folder in the place of the old one: a reader in between sees none, and never two or a half."""
+        is_written = self._files.exists(self._hidden)
+        if is_written and self._made_of:
+            self._write_note()
+        # After all that makes the folder, and before all that moves it: it is whole, or gone.
         if not self._files.exists(self._turn):
             raise Fenced(
                 f"another driver has begun {self._final} since; this one must stop: run one driver per output."
             )
-        if not self._files.exists(self._hidden):
-            raise KafkaDirectError(
-                f"nothing was written to {self.hidden}: write the batch to the folder that is given."
-            )
-        if self._made_of:
-            self._write_note()
+        if not is_written:
+            raise ConfigError(f"nothing was written to {self.hidden}: write the batch to the folder that is given.")
         is_there = self._files.exists(self._final)
         if is_there:
             self._rename(self._final, self._old)

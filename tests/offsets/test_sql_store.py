@@ -219,6 +219,50 @@ def meddled(connect, meddle):
     return SqlOffsetStore(lambda: Meddling(connect(), meddle), "orders", paramstyle="qmark")
 
 
+class Changed:
+    """A connection that counts as MySQL's drivers do: a row that stays what it was is none."""
+
+    def __init__(self, connection):
+        self._connection = connection
+
+    def cursor(self):
+        return _ChangedCursor(self._connection)
+
+    def __getattr__(self, name):
+        return getattr(self._connection, name)
+
+
+class _ChangedCursor:
+    def __init__(self, connection):
+        self._connection, self._cursor, self.rowcount = connection, connection.cursor(), -1
+
+    def execute(self, statement, values=()):
+        before = self._rows() if statement.startswith("UPDATE") else []
+        self._cursor.execute(statement, values)
+        self.rowcount = len(set(self._rows()) - set(before)) if before else self._cursor.rowcount
+
+    def _rows(self):
+        return self._connection.execute("SELECT * FROM kafka_direct_offsets").fetchall()
+
+    def __getattr__(self, name):
+        return getattr(self._cursor, name)
+
+
+def test_a_database_that_counts_changes_only(store, connect):
+    """As MariaDB, where nothing could be saved that changes no row first."""
+    changed = SqlOffsetStore(lambda: Changed(connect()), "orders", paramstyle="qmark")
+    claim = changed.claim("me")
+
+    changed.note_start(claim, [r(0, 2), r(0, 2, 1)])
+    assert changed.save(claim, [r(0, 2)], write("a"))
+    assert changed.save(claim, [r(0, 2, 1), r(5, 7, 2)], write("b"))
+    assert not changed.save(claim, [r(0, 2)], write("again"))
+    assert (changed.load(), results(connect)) == ({T0: 2, T1: 2, TopicPartition("t", 2): 7}, ["a", "b"])
+    changed.claim("the next one")
+    with pytest.raises(Fenced, match="another driver now, the next one"):
+        changed.save(claim, [r(2, 3)], write("zombie"))
+
+
 @pytest.mark.parametrize("known", [True, False])
 def test_a_race_between_look_and_update_is_judged_anew(store, connect, known):
     """Whoever saved the same range in between has saved it; nothing is written a second time."""
