@@ -247,6 +247,36 @@ def test_a_second_driver_stops_the_first(output, kafka_topic):
     assert sorted(output.values()) == ["a", "b"]
 
 
+def test_a_task_of_an_older_driver_ends_no_transaction_of_a_newer_one(output, kafka_topic):
+    """Frozen before it had a producer, and thawed while its successor writes the same partition."""
+    source = kafka_topic()
+    old, new = output.target().claim("old"), output.target().claim("new")
+
+    def records():
+        yield ("k", "new")
+        with pytest.raises(Fenced, match="belongs to another driver now, new"):
+            old.write(source, [r(source, 0, 1)], [("k", "old")])
+
+    assert new.write(source, [r(source, 0, 1)], records())
+    assert output.values() == ["new"]
+
+
+def test_a_task_of_an_older_driver_writes_nothing_after_a_newer_one_has_come(output, kafka_topic, monkeypatch):
+    """Also if that comes after its last look, and its tasks have had their producers by then."""
+    source = kafka_topic()
+    old, once = output.target().claim("old"), iter([True])
+
+    def take_over(params, writer):
+        if writer == source and next(once, False):
+            output.target().claim("new")
+        return TransactionalProducer(params, writer)
+
+    monkeypatch.setattr(transaction, "TransactionalProducer", take_over)
+    with pytest.raises(Fenced, match="belongs to another driver now, new"):
+        old.write(source, [r(source, 0, 1)], [("k", "old")])
+    assert output.values() == []
+
+
 def test_a_long_transaction_is_given_up_in_time(output, kafka_topic):
     """Before the brokers abort it, with the setting that allows more; nothing of it is visible."""
     source = kafka_topic()

@@ -140,13 +140,13 @@ class TransactionalOutput:
         Committed at the block's end, aborted on its error.
         """
         key = (self.params, writer)
-        producer = _idle.take(key) or TransactionalProducer(self.params, writer)
+        producer = _idle.take(key) or self._new_producer(writer)
         advance = judge()
         try:
             self._begin(producer, advance, note)
         except Fenced:
             # Since it was kept, another worker has had this partition. What that has done is judged anew.
-            producer = TransactionalProducer(self.params, writer)
+            producer = self._new_producer(writer)
             advance = judge()
             self._begin(producer, advance, note)
         try:
@@ -158,6 +158,15 @@ class TransactionalOutput:
             raise
         # Not after an error: what is wrong with a producer stays behind.
         _idle.keep(key, producer)
+
+    def _new_producer(self, writer: str) -> TransactionalProducer:
+        """A producer that fences all others of its id; those of a newer driver are left alone."""
+        if self == self._drivers():  # whoever claims the output is newer
+            return TransactionalProducer(self.params, writer)
+        self.require_owner()
+        producer = TransactionalProducer(self.params, writer)
+        self.require_owner()  # who comes from here on fences this one
+        return producer
 
     def _begin(self, producer: TransactionalProducer, advance: Advance, note: dict[str, Any]) -> None:
         offsets = [
