@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kafka_direct.errors import KafkaDirectError
+
 from .batch import Batch
 from .loss import Loss, LossCause
 from .offset_range import OffsetRange
@@ -34,13 +36,16 @@ def decode_offsets(shape: Mapping[str, Mapping[str, int]]) -> dict[TopicPartitio
     """The inverse of `encode_offsets`.
 
     Raises:
-        ValueError, TypeError, AttributeError, OverflowError, KafkaDirectError: `shape` is something else.
+        ValueError: `shape` is something else.
     """
-    offsets = {
-        TopicPartition(topic, int(partition)): offset
-        for topic, partitions in shape.items()
-        for partition, offset in partitions.items()
-    }
+    try:
+        offsets = {
+            TopicPartition(topic, int(partition)): offset
+            for topic, partitions in shape.items()
+            for partition, offset in partitions.items()
+        }
+    except (ValueError, TypeError, AttributeError, OverflowError, KafkaDirectError) as cause:
+        raise ValueError('offsets are written as in {"topic":{"0":23}}') from cause
     if not all(type(offset) is int and offset >= 0 for offset in offsets.values()):
         raise ValueError("an offset is a whole number, 0 or more")
     if encode_offsets(offsets) != shape:

@@ -63,6 +63,11 @@ class LogFiles:
         with self._fs.open_input_stream(self.path(name)) as stream:
             return str(stream.read().decode("utf-8"))
 
+    def modified(self, name: str) -> float | None:
+        """When a file was written last, by the file system's clock; None if it is not there."""
+        info = self._fs.get_file_info(self.path(name))
+        return None if info.mtime_ns is None or not info.is_file else info.mtime_ns / 1e9
+
     def create(self, name: str, text: str) -> bool:
         """Write a new file. False, and nothing written, if the name is taken."""
         if isinstance(self._fs, fs.LocalFileSystem):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from typing import TYPE_CHECKING
 
 from kafka_direct.errors import ConfigError
@@ -15,7 +16,7 @@ from .position_grammar import parse_position, parse_single
 from .topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 _FORM = 'lines of topic,partition,offset as kafka-consumer-groups.sh exports them, or JSON such as {"topic":{"0":42}}'
 
@@ -66,7 +67,7 @@ def decode_listing(text: str, group: str | None = None) -> dict[TopicPartition, 
 def _decode_csv(text: str, group: str | None) -> dict[TopicPartition, Position]:
     found: dict[TopicPartition, Position] = {}
     groups = set()
-    for number, row in enumerate(csv.reader(io.StringIO(text)), start=1):
+    for number, row in enumerate(_rows(text), start=1):
         cells = [cell.strip() for cell in row]
         if not any(cells):
             continue
@@ -85,8 +86,16 @@ def _decode_csv(text: str, group: str | None) -> dict[TopicPartition, Position]:
     return found
 
 
+def _rows(text: str) -> Iterator[list[str]]:
+    reader = csv.reader(io.StringIO(text))
+    try:
+        yield from reader
+    except csv.Error as error:
+        raise ConfigError(f"line {reader.line_num} cannot be read ({error}); it should have {_FORM}.") from None
+
+
 def _partition(number: int, topic: str, partition: str) -> TopicPartition:
-    if not partition.isascii() or not partition.isdigit() or not topic:
+    if not re.fullmatch("[0-9]{1,10}", partition) or not topic:
         raise ConfigError(
             f"line {number} names the partition {partition!r} of topic {topic!r}; it should have {_FORM}."
         )

@@ -133,7 +133,7 @@ def _pairs(mapping: Mapping[Any, Any], value: Any) -> Iterator[tuple[TopicPartit
 
 def _partition_number(number: Any, value: Any) -> int:
     text = str(number)
-    if not re.fullmatch("0|[1-9][0-9]*", text):
+    if not re.fullmatch("0|[1-9][0-9]{0,9}", text):
         raise ConfigError(f"{value!r} names the partition {number!r}; partitions are numbers from 0.")
     return int(text)
 

@@ -10,8 +10,6 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from kafka_direct.errors import KafkaDirectError
-
 from .codec import decode_offsets, encode_offsets
 
 if TYPE_CHECKING:
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
     from .topic_partition import TopicPartition
 
 VERSIONS = ("v1", "v2")
-NO_OFFSET = "-"
 RESET = "kafka_direct.reset"
 
 
@@ -43,7 +40,7 @@ class QueryEntry:
 
     def offsets(self) -> dict[str, dict[TopicPartition, int]]:
         """The offsets of each source that is a Kafka source, told by its shape: `{"topic":{"0":23}}`."""
-        found = {name: _kafka_offsets(text) for name, text in self.sources.items()}
+        found = {name: kafka_offsets(text) for name, text in self.sources.items()}
         return {name: offsets for name, offsets in found.items() if offsets is not None}
 
     def reset(self, source: str, offsets: Mapping[TopicPartition, int], *, now_ms: int) -> QueryEntry:
@@ -93,11 +90,12 @@ def encode_commit_like(commit: str | None) -> str:
 def decode_initial(text: str) -> dict[TopicPartition, int] | None:
     """Where Spark's `kafka` source began, which it keeps in `sources/<n>/0`; None if the text says something else."""
     lines = text.lstrip("\0").split("\n")
-    return _kafka_offsets(lines[1]) if lines[0] == "v1" and len(lines) > 1 else None
+    return kafka_offsets(lines[1]) if lines[0] == "v1" and len(lines) > 1 else None
 
 
-def _kafka_offsets(text: str) -> dict[TopicPartition, int] | None:
+def kafka_offsets(text: str) -> dict[TopicPartition, int] | None:
+    """The offsets of a Kafka source, of Spark's own too; None for those of another kind."""
     try:
         return decode_offsets(json.loads(text))
-    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError, KafkaDirectError):
+    except (ValueError, RecursionError):
         return None

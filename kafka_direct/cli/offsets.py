@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import time
 from datetime import UTC, datetime
@@ -398,7 +399,7 @@ def _execute(  # noqa: PLR0913, PLR0917
     if changes_nothing(moves, standing, topic_ids):
         tell("Nothing was changed: it stands there already.")
         return
-    kept = _keep(standing, backup or f"offsets-{place.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.csv")
+    kept = _keep(standing, backup or _backup_name(place.name, datetime.now(UTC)))
     new = {**standing.committed, **{move.topic_partition: move.new for move in moves}}
     written = place.move(new, topic_ids, _now_ms())
     if place.standing().committed != new:
@@ -407,6 +408,11 @@ def _execute(  # noqa: PLR0913, PLR0917
     if kept is not None:
         undo = ["kafka-direct", "offsets", "import", *target.flags(), "--from-file", kept, "--execute"]
         tell(f"To undo it: {shlex.join(undo)}")
+
+
+def _backup_name(name: str, now: datetime) -> str:
+    """A file in this folder, also for a group whose name has a slash."""
+    return f"offsets-{re.sub('[^A-Za-z0-9._-]', '_', name)}-{now:%Y%m%dT%H%M%SZ}.csv"
 
 
 def _keep(standing: Standing, path: str) -> str | None:
@@ -432,7 +438,7 @@ def _parse_topic(text: str) -> tuple[str, tuple[int, ...]]:
     """Kafka's form of a topic with some of its partitions, `orders:0,3`."""
     name, colon, numbers = text.partition(":")
     parts = numbers.split(",") if colon else []
-    if not name or not all(part.isascii() and part.isdigit() for part in parts):
+    if not name or not all(re.fullmatch("[0-9]{1,10}", part) for part in parts):
         raise ConfigError(f"--topic {text!r} is not of the form NAME or NAME:0,3; partitions are numbers from 0.")
     return name, tuple(map(int, parts))
 

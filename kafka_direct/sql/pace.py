@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from kafka_direct.offsets.codec import decode_offsets, encode_offsets
 from kafka_direct.rate import RateController, limit_per_partition, share_offsets
 from kafka_direct.rate.estimator import PIDRateEstimator
 from kafka_direct.rate.settings import DEFAULT_INITIAL_RATE, PidGains
@@ -31,7 +30,7 @@ LEARN_FROM = 5  # batches of earlier runs
 
 
 class _Planned(NamedTuple):
-    end: dict[str, Any]
+    end: Mapping[TopicPartition, int]
     records: int
     is_cut: bool  # there was more to read
     since: float
@@ -44,7 +43,8 @@ class Pace:
         self._options = options
         self._max_offsets = max_offsets
         self._rate = _controller(options) if options.backpressure else None
-        self._finished = None if options.checkpoint is None else FinishedBatches(options.checkpoint)
+        checkpoint = options.checkpoint if options.backpressure else None
+        self._finished = None if checkpoint is None else FinishedBatches(checkpoint)
         self._planned: _Planned | None = None
         self._has_learned = False
 
@@ -58,17 +58,17 @@ class Pace:
 
     def planned(self, end: Mapping[TopicPartition, int], *, records: int, lag: int) -> None:
         """A batch of so many records of the lag, up to `end`, begins now."""
-        self._planned = _Planned(encode_offsets(end), records, records < lag, time.monotonic())
+        self._planned = _Planned(end, records, records < lag, time.monotonic())
 
     def finished(self, start: Mapping[TopicPartition, int]) -> None:
         """Spark asks for the batch after `start`: learn from the one that ended there."""
         if self._rate is None:
             return
-        end, now = encode_offsets(start), time.monotonic()
+        now = time.monotonic()
         if not self._has_learned:
             self._has_learned = True
-            self._learn(self._rate, end)
-        elif (planned := self._planned) is not None and planned.end == end and planned.records > 0:
+            self._learn(self._rate, start)
+        elif (planned := self._planned) is not None and planned.end == start and planned.records > 0:
             seconds = self._seconds(planned, now)
             if seconds is not None and self._is_telling(planned, seconds, self._rate.rate):
                 self._rate.batch_finished(now * 1000, planned.records, seconds * 1000, 0)
@@ -98,13 +98,12 @@ class Pace:
         seconds = self._options.target_ms / 1000
         return limit_per_partition(lag, batch_seconds=seconds, rate=None, max_rate=max_rate, min_rate=min_rate)
 
-    def _learn(self, rate: RateController, end: dict[str, Any]) -> None:
+    def _learn(self, rate: RateController, end: Mapping[TopicPartition, int]) -> None:
         """Begin with the speed of the run before, as its checkpoint shows it."""
         if self._finished is None:
             return
         for place, batch in enumerate(self._finished.before(end, LEARN_FROM)):
-            start, until = decode_offsets(batch.start), decode_offsets(batch.end)
-            records = sum(max(offset - start.get(p, offset), 0) for p, offset in until.items())
+            records = sum(max(offset - batch.start.get(p, offset), 0) for p, offset in batch.end.items())
             rate.batch_finished(place, records, batch.seconds * 1000, 0)
 
 

@@ -6,12 +6,11 @@ that place: how long ago the partition's end stood where the query stands now, a
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from kafka_direct.offsets.codec import decode_offsets
+from kafka_direct.offsets.query_log import kafka_offsets
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -77,21 +76,14 @@ def _read(progress: Any) -> Report | None:
     consumed: dict[TopicPartition, int] = {}
     latest: dict[TopicPartition, int] = {}
     for source in progress.sources:
-        ends = _offsets(source.latestOffset)
+        ends = kafka_offsets(source.latestOffset or "")
         if ends is not None:
-            consumed |= _offsets(source.endOffset) or {}
+            consumed |= kafka_offsets(source.endOffset or "") or {}
             latest |= ends
     if not latest:
         return None  # a batch that runs again is reported without
     time = datetime.fromisoformat(progress.timestamp).timestamp()
     return Report(time=time, consumed=consumed, latest=latest)
-
-
-def _offsets(text: str | None) -> dict[TopicPartition, int] | None:
-    try:
-        return decode_offsets(json.loads(text or ""))
-    except (ValueError, TypeError, AttributeError):
-        return None  # another kind of source
 
 
 def _seconds(partition: TopicPartition, consumed: int, reports: Sequence[Report]) -> float | None:

@@ -120,7 +120,7 @@ class _Driver:
 def _decode(offsets: dict[str, Any]) -> dict[TopicPartition, int]:
     try:
         return decode_offsets(offsets)
-    except (ValueError, TypeError, AttributeError) as error:
+    except ValueError as error:
         raise CorruptLog(
             f"the checkpoint holds {str(offsets)[:200]!r}, which are not the offsets of a Kafka source ({error}); give "
             "the query the checkpoint that is its own."

@@ -7,12 +7,13 @@ import json
 import resource
 import subprocess
 import sys
+from datetime import UTC, datetime
 
 import pytest
 from click.testing import CliRunner
 
 from kafka_direct.cli import main
-from kafka_direct.cli.offsets import _verb
+from kafka_direct.cli.offsets import _backup_name, _verb
 from kafka_direct.cli.offsets_table import duration, render_reset, render_show, reset_facts, show_facts
 from kafka_direct.cli.talk import printable
 from kafka_direct.offsets import Available, Batch, OffsetLog, OffsetRange, TopicPartition
@@ -206,6 +207,7 @@ RESET = ("reset", *CHK, *SERVERS, "--all-topics")
         (["show", *GROUP, *SERVERS, "--stream", "x"], "--stream belongs to --checkpoint"),
         (["show", *CHK, "--stream", "x"], "there is no x in {chk}; it has orders."),
         (["show", *CHK, "--topic", "t:x"], "--topic 't:x' is not of the form NAME or NAME:0,3"),
+        (["show", *CHK, "--topic", f"t:{'1' * 5000}"], "is not of the form NAME or NAME:0,3"),
         (["show", *CHK, "--topic", ":1"], "--topic ':1' is not of the form"),
         (["show", *CHK, "--topic", "t:"], "--topic 't:' is not of the form"),
         (["show", "--checkpoint", "{chk}/nothing"], "is no checkpoint with a Kafka position"),
@@ -270,6 +272,12 @@ def test_a_torn_log_is_named(checkpoint):
 
     assert done.exit_code == 1
     assert "offsets/1 is torn or was not written by kafka_direct" in done.stderr
+
+
+@pytest.mark.parametrize(("name", "kept"), [("orders-1.0", "orders-1.0"), ("team/orders", "team_orders")])
+def test_the_old_position_is_kept_in_this_folder(name, kept):
+    """Whatever a group is called."""
+    assert _backup_name(name, datetime(2026, 11, 19, 12, tzinfo=UTC)) == f"offsets-{kept}-20261119T120000Z.csv"
 
 
 def test_help_has_examples():

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_direct.errors import KafkaDirectError
 from kafka_direct.offsets import Batch, Loss, LossCause, OffsetRange, TopicPartition
 from kafka_direct.offsets.codec import (
     decode_batch,
@@ -106,7 +105,7 @@ def test_offsets_survive_sparks_shape(by_partition):
 )
 def test_offsets_of_another_shape_are_refused(shape):
     """Positions, fractions, and doubtful partition numbers are no offsets."""
-    with pytest.raises((ValueError, TypeError, AttributeError, OverflowError, KafkaDirectError)):
+    with pytest.raises(ValueError, match=r"offset|partition"):
         decode_offsets(shape)
 
 

@@ -74,6 +74,9 @@ def test_of_several_groups_one_is_taken():
         ('{"t":', "cannot be read as JSON"),
         ('{"t":{"x":1}}', "names the partition 'x'"),
         ("t,٣,5", "names the partition"),
+        (f"t,{'1' * 5000},5", "line 1 names the partition '1+'"),
+        (f'{{"t":{{"{"1" * 5000}":1}}}}', "names the partition '1+'"),
+        ("t,0,5\n" + "t" * 200_000, r"line 2 cannot be read \(field larger than field limit"),
     ],
 )
 def test_anything_else_is_refused(text, said):

@@ -4,11 +4,11 @@ import pytest
 
 from kafka_direct.offsets import TopicPartition
 from kafka_direct.offsets.query_log import (
-    _kafka_offsets,
     decode_entry,
     decode_initial,
     encode_commit_like,
     encode_entry,
+    kafka_offsets,
 )
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -82,7 +82,7 @@ def test_other_texts_are_no_entries(text):
 )  # fmt: skip
 def test_other_offsets_are_not_kafkas(text):
     """Nothing is taken for a Kafka offset that is not."""
-    assert _kafka_offsets(text) is None
+    assert kafka_offsets(text) is None
 
 
 @pytest.mark.parametrize("text", ['\0v1\n{"t":{"0":1}}', 'v1\n{"t":{"0":1}}'])

@@ -7,9 +7,12 @@ import os
 
 import pytest
 
+from kafka_direct.errors import ConfigError
+from kafka_direct.offsets import TopicPartition
+from kafka_direct.offsets.codec import encode_offsets
 from kafka_direct.sql.checkpoint import FinishedBatches
 
-CONF = ["v1", '{"batchWatermarkMs":0}']
+CONF = '{"batchWatermarkMs":0,"batchTimestampMs":1000}'
 
 
 class Checkpoint:
@@ -20,9 +23,10 @@ class Checkpoint:
         for name in ("offsets", "commits"):
             (folder / name).mkdir(parents=True)
 
-    def batch(self, number, *offsets, planned, finished=None):
-        lines = [offset if isinstance(offset, str) else json.dumps(offset) for offset in offsets]
-        self.write("offsets", number, "\n".join([*CONF, *lines]), planned)
+    def batch(self, number, *sources, planned, finished=None, version="v1"):
+        """A source is offsets, or a line as it is."""
+        lines = [source if isinstance(source, str) else line(source) for source in sources]
+        self.write("offsets", number, "\n".join([version, CONF, *lines]), planned)
         if finished is not None:
             self.write("commits", number, "v1\n{}", finished)
 
@@ -39,7 +43,11 @@ def checkpoint(tmp_path):
 
 
 def at(offset):
-    return {"t": {"0": offset}}
+    return {TopicPartition("t", 0): offset}
+
+
+def line(offsets):
+    return json.dumps(encode_offsets(offsets))
 
 
 def test_a_batch_lasts_from_its_plan_to_its_commit(checkpoint):
@@ -58,13 +66,17 @@ def test_a_batch_lasts_from_its_plan_to_its_commit(checkpoint):
     assert batches.ending_at(at(50)) is None
 
 
-def test_a_query_of_several_sources(checkpoint):
+@pytest.mark.parametrize(
+    ("version", "sources"), [("v1", ["17", "{}", "-"]), ("v2", ["files:17", "orders:{}", "other:-"])]
+)
+def test_a_query_of_several_sources(checkpoint, version, sources):
     """The line of this source is told by its offsets, also with the names that Spark may write before them."""
-    checkpoint.batch(0, "17", f"orders:{json.dumps(at(0))}", "-", planned=100, finished=101)
-    checkpoint.batch(1, "18", f"orders:{json.dumps(at(7))}", "-", planned=102, finished=104)
+    for number, offset in enumerate((0, 7)):
+        lines = [text.replace("{}", line(at(offset))) for text in sources]
+        checkpoint.batch(number, *lines, planned=100 + number, finished=103 + number, version=version)
 
     found = FinishedBatches(f"file:{checkpoint.folder}").ending_at(at(7))
-    assert (found.start, found.seconds) == (at(0), 2)
+    assert (found.start, found.seconds) == (at(0), 3)
 
 
 def test_the_batches_of_earlier_runs(checkpoint):
@@ -92,8 +104,8 @@ def test_nothing_there(tmp_path, checkpoint):
 def test_a_reset_is_no_batch(checkpoint):
     """What an operator has skipped was not read in no time."""
     checkpoint.batch(0, at(0), planned=100, finished=101)
-    reset = '{"conf":{"kafka_direct.reset":"true"}}'
-    checkpoint.write("offsets", 1, "\n".join(["v1", reset, json.dumps(at(900_000))]), 102)
+    reset = '{"batchTimestampMs":1000,"conf":{"kafka_direct.reset":"true"}}'
+    checkpoint.write("offsets", 1, "\n".join(["v1", reset, line(at(900_000))]), 102)
     checkpoint.write("commits", 1, "v1\n{}", 102)
     batches = FinishedBatches(str(checkpoint.folder))
 
@@ -101,3 +113,23 @@ def test_a_reset_is_no_batch(checkpoint):
     assert batches.before(at(900_000), 5) == []
     checkpoint.batch(2, at(900_010), planned=103, finished=105)
     assert batches.ending_at(at(900_010)).seconds == 2
+
+
+def test_a_file_that_cannot_be_read_shows_nothing(checkpoint):
+    """Spark says what is wrong with it; a batch less to learn from ends no query."""
+    checkpoint.batch(0, at(0), planned=100, finished=101)
+    checkpoint.batch(1, at(5), planned=102, finished=103)
+    for torn in ("", "v1", "v9\n{}\n{}", "v1\n[]\n{}", "v1\n{}\n{}"):
+        checkpoint.write("offsets", 0, torn, 100)
+        assert FinishedBatches(str(checkpoint.folder)).ending_at(at(5)) is None
+
+
+def test_a_checkpoint_where_spark_can_have_one(tmp_path):
+    """A blank in a URI, which Spark does not escape; and what cannot be read is named before a query runs."""
+    checkpoint = Checkpoint(tmp_path / "a b")
+    checkpoint.batch(0, at(0), planned=100, finished=101)
+    checkpoint.batch(1, at(5), planned=102, finished=103)
+
+    assert FinishedBatches(f"file://{checkpoint.folder}").ending_at(at(5)).seconds == 1
+    with pytest.raises(ConfigError, match="no file system for"):
+        FinishedBatches("dbfs:/checkpoints/a")

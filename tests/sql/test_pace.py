@@ -7,6 +7,7 @@ import os
 
 import pytest
 
+from kafka_direct.errors import ConfigError
 from kafka_direct.offsets import TopicPartition
 from kafka_direct.options import SourceOptions
 from kafka_direct.sql.pace import Pace
@@ -34,7 +35,7 @@ class Query:
     def write(self, seconds):
         line = json.dumps({"t": {"0": self.offset}})
         for folder, text, at in [
-            ("offsets", f"v1\n{{}}\n{line}", self.clock),
+            ("offsets", f'v1\n{{"batchTimestampMs":1000}}\n{line}', self.clock),
             ("commits", "v1\n{}", self.clock + seconds),
         ]:
             path = self.folder / folder / str(self.number)
@@ -56,6 +57,13 @@ class Query:
 def test_without_options_nothing_limits():
     """As Spark's source: all there is."""
     assert pace().limits(LAG) is None
+
+
+def test_a_checkpoint_is_looked_at_for_backpressure_only():
+    """Without it, one that pyarrow cannot reach is nobody's concern."""
+    assert pace(checkpointLocation="dbfs:/checkpoints/a").limits(LAG) is None
+    with pytest.raises(ConfigError, match="no file system for"):
+        pace(checkpointLocation="dbfs:/checkpoints/a", backpressure="true")
 
 
 def test_limits_together():
