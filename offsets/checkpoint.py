@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafka_direct.errors import ConfigError, CorruptLog
+from kafka_direct.errors import ConfigError, Refused
 
 from .log import FOLDER, OffsetLog
 from .query_place import QueryLog, QueryPlace
@@ -47,7 +47,7 @@ def _find_sources(checkpoint: str) -> list[Place]:
     log = QueryLog(checkpoint)
     ids = log.planned_ids()
     if not ids:
-        raise CorruptLog(f"the query in {log.path} has planned no batch yet; start it once.", path=log.path)
+        raise Refused(f"the query in {log.path} has planned no batch yet; start it once.")
     entry = log.entry(ids[-1])
     sources = entry.offsets()
     if not sources:

@@ -241,5 +241,5 @@ def resolve(  # noqa: PLR0913  what the brokers answered, by name
         case Group() if committed is not None:
             return committed
     if fallback is None or isinstance(fallback, Group):
-        raise ConfigError("The group has committed no offset here; set auto.offset.reset to earliest or latest.")
+        raise ConfigError("the group has committed no offset; set auto.offset.reset to earliest or latest.")
     return resolve(fallback, earliest=earliest, latest=latest, at_time=at_time)

@@ -13,6 +13,7 @@ import os
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import TopicPartition as ClientPartition
@@ -75,7 +76,7 @@ class TransactionalOutput:
         Asked of a consumer, by partition: an AdminClient that asks for all of a group's dies of a segmentation fault
         when the coordinator moves (librdkafka #5040).
         """
-        return {partition: offset for partition, (offset, _) in self._group().progress(partitions).items()}
+        return self._group().committed(partitions)
 
     def find_unknown(self, ranges: Collection[OffsetRange]) -> list[OffsetRange]:
         """The ranges in whose partitions the output has not begun."""
@@ -102,7 +103,7 @@ class TransactionalOutput:
 
     def is_saved(self, ranges: Collection[OffsetRange], losses: Collection[Loss]) -> bool:
         """Whether nothing is left to write; ranges in which the output has begun. Only a look: `write` decides."""
-        return not plan_advance(ranges, self._progress(ranges), output=f"output {self.name}", losses=losses).steps
+        return not self._plan(ranges, losses).steps
 
     def write(
         self,
@@ -122,14 +123,14 @@ class TransactionalOutput:
             OutOfOrder, ConfigError: as `plan_advance`.
             ConfigError: the records took longer to come than a transaction may last.
         """
-
-        def judge() -> Advance:
-            return plan_advance(ranges, self._progress(ranges), output=f"output {self.name}", losses=losses)
-
+        judge = partial(self._plan, ranges, losses)
         with self.transaction(writer, judge, {"batchId": batch_id, "epoch": self.epoch}) as (producer, advance):
             if advance.is_new:
                 producer.write(self.topic, records)
             return advance.is_new
+
+    def _plan(self, ranges: Collection[OffsetRange], losses: Collection[Loss]) -> Advance:
+        return plan_advance(ranges, self._progress(ranges), output=f"output {self.name}", losses=losses)
 
     @contextmanager
     def transaction(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from kafka_direct.errors import ConfigError, KafkaDirectError, Refused
+from kafka_direct.errors import ConfigError, Fenced, KafkaDirectError, Refused
 from kafka_direct.offsets import Available, TopicPartition, parse_position
 from kafka_direct.offsets.iso_time import parse_datetime, parse_duration
 from kafka_direct.offsets.listing import decode_listing, encode_csv, encode_json
@@ -403,7 +403,7 @@ def _execute(  # noqa: PLR0913, PLR0917
     new = {**standing.committed, **{move.topic_partition: move.new for move in moves}}
     written = place.move(new, topic_ids, _now_ms())
     if place.standing().committed != new:
-        raise KafkaDirectError(f"{written} was written, but reads back otherwise; something else writes there.")
+        raise Fenced(f"{written} was written, and reads back otherwise: something else writes there; stop that.")
     tell(f"Done: {written}.")
     if kept is not None:
         undo = ["kafka-direct", "offsets", "import", *target.flags(), "--from-file", kept, "--execute"]
@@ -424,7 +424,7 @@ def _keep(standing: Standing, path: str) -> str | None:
             file.write(encode_csv(standing.committed))
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise KafkaDirectError(
+        raise Refused(
             f"nothing was changed: the old position could not be kept in {path} ({reason}); give another file with "
             "--backup."
         ) from None

@@ -219,7 +219,7 @@ def streams_of(ssc: StreamingContext) -> DirectStreams:
 def running() -> DirectStreams:
     """The streams of the context that runs in this process."""
     if _running is None:
-        raise KafkaDirectError("no StreamingContext with a direct stream has been started in this process.")
+        raise ConfigError("no context with a direct stream has been started in this process; call ssc.start() first.")
     return _running
 
 

@@ -1,4 +1,4 @@
-"""`Given`: the options of a data source as text, taken out one by one by name; what is left is unknown.
+"""`Given`: the options of a data source as text, read one by one by name.
 
 Spark hands option names over in small letters, so a name is told by them; messages show it as Spark writes it.
 """

@@ -80,7 +80,7 @@ def translate_java_keys(given: Mapping[str, Any]) -> dict[str, Any]:
     """
     params = dict(given)
     for key in sorted(params.keys() & REFUSED.keys()):
-        raise ConfigError(f"kafkaParams has the Java key {key!r}; {REFUSED[key]}.")
+        raise ConfigError(f"{key} is a key of the Java client; {REFUSED[key]}.")
     for side in ("key", "value"):
         _drop_deserializer(params, side)
     _translate_login(params)
@@ -114,8 +114,8 @@ def _translate_login(params: dict[str, Any]) -> None:
     for key in ("sasl.mechanism", "sasl.mechanisms"):
         if str(params.get(key)).upper() == "AWS_MSK_IAM":
             raise ConfigError(
-                f"{key} is 'AWS_MSK_IAM', which only Java has; set it to OAUTHBEARER and pass an oauth_cb that signs "
-                "with aws-msk-iam-sasl-signer-python."
+                f"{key} is 'AWS_MSK_IAM', which only Java has; set it to OAUTHBEARER and pass in kafkaParams an "
+                "oauth_cb that signs with aws-msk-iam-sasl-signer-python."
             )
 
 

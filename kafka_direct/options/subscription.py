@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from kafka_direct.errors import ArgumentTypeError, ConfigError
 from kafka_direct.offsets.topic_partition import TopicPartition
@@ -56,13 +56,6 @@ class Subscription:
         if all(isinstance(element, str) for element in topics):
             return cls(topics=frozenset(topics))
         return cls(partitions=frozenset(topics))
-
-    @property
-    def kind(self) -> Literal["subscribe", "subscribePattern", "assign"]:
-        """Spark's name for the form of the subscription."""
-        if self.pattern is not None:
-            return "subscribePattern"
-        return "subscribe" if len(self.topics) > 0 else "assign"
 
     def matches(self, topic: str) -> bool:
         """Whether some partition of the topic is read. A pattern matches whole names, and never Kafka's own topics.

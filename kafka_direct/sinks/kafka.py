@@ -10,16 +10,16 @@ from kafka_direct.errors import ConfigError
 from kafka_direct.offsets import OffsetRange
 from kafka_direct.options import ClientParams, Subscription, refuse_literal_secrets
 
-from .lineage import batch_id_of, find_source, run_partitions
+from .lineage import batch_id_of, find_source, save_ranges
 from .output import Output, describe_driver
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from pyspark import RDD
     from pyspark.sql import DataFrame
 
-    from kafka_direct.offsets import TopicPartition
+    from kafka_direct.offsets import Loss, TopicPartition
 
 
 class KafkaSink:
@@ -62,20 +62,16 @@ class KafkaSink:
         """
         batch = find_source(rdd)
         target = self._ready(batch)
-        ranges, losses, batch_id = batch.offsetRanges(), batch.losses(), batch_id_of(batch)
-        unknown = target.find_unknown(ranges)
+        unknown = target.find_unknown(batch.offsetRanges())
         if unknown:  # the first batch of a partition: noted before anything can fail
             rdd.ctx.parallelize(unknown, len(unknown)).foreach(target.note_start)
 
-        def save(index: int, records: Iterable[Any]) -> Iterator[bool]:
-            range_ = ranges[index]
-            lost = [loss for loss in losses if loss.topic_partition == range_.topicPartition()]
-            rest = iter(records)
-            yield target.write(target.writer_of(range_), [range_], rest, losses=lost, batch_id=batch_id)
-            for _ in rest:  # Spark ends a worker that leaves its input unread
-                pass
+        batch_id = batch_id_of(batch)
 
-        written = run_partitions(rdd, save, batch)
+        def save(range_: OffsetRange, losses: list[Loss], records: Iterator[Any]) -> bool:
+            return target.write(target.writer_of(range_), [range_], records, losses=losses, batch_id=batch_id)
+
+        written = save_ranges(rdd, save, batch)
         self._output.note_saved(batch)
         return written
 
@@ -104,13 +100,14 @@ class KafkaSink:
     def save_batch(self, frame: DataFrame, batch_id: int) -> bool:
         """The function for `writeStream.foreachBatch`: write a DataFrame on the driver, in one transaction per batch.
 
-        Its columns are those of Spark's own sink: value, and key, topic, partition or headers if there are any. False
-        if the output has this batch.
+        Its columns are those of Spark's own sink: value, and key, topic, partition, headers or timestamp if there are
+        any. False if the output has this batch.
         """
         columns = frame.columns
         if "value" not in columns or not set(columns) <= set(KafkaRecord._fields):
             raise ConfigError(
-                f"a DataFrame for Kafka has the column value, and maybe key, topic, partition, headers; not {columns}."
+                f"a DataFrame for Kafka has the column value, and maybe {', '.join(KafkaRecord._fields[1:])}; it has "
+                f"{', '.join(columns)}: select these."
             )
         target = self._claimed()
         target.require_owner()

@@ -11,9 +11,13 @@ from typing import TYPE_CHECKING, Any
 from kafka_direct.errors import ArgumentTypeError, ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from pyspark import RDD
+
+    from kafka_direct.offsets import Loss, OffsetRange
+
+    Save = Callable[[OffsetRange, list[Loss], Iterator[Any]], bool]
 
 
 def find_source(rdd: RDD[Any]) -> Any:
@@ -37,12 +41,19 @@ def find_source(rdd: RDD[Any]) -> Any:
     return ancestor
 
 
-def run_partitions(rdd: RDD[Any], save: Callable[[int, Iterable[Any]], Iterable[bool]], source: Any) -> int:
-    """Run `save(index, elements)` on the partitions in which there may be something to do; count where it was done."""
-    lost = {loss.topic_partition for loss in source.losses()}
-    ranges = enumerate(source.offsetRanges())
-    moving = [index for index, range_ in ranges if range_.count() > 0 or range_.topicPartition() in lost]
-    return sum(rdd.ctx.runJob(rdd.mapPartitionsWithIndex(save), list, moving)) if moving else 0
+def save_ranges(rdd: RDD[Any], save: Save, source: Any) -> int:
+    """Run `save(range, its losses, elements)` where there may be something to do; count where it was done."""
+    ranges, losses = source.offsetRanges(), source.losses()
+
+    def run(index: int, elements: Iterable[Any]) -> Iterator[bool]:
+        range_, rest = ranges[index], iter(elements)
+        yield save(range_, [loss for loss in losses if loss.topic_partition == range_.topicPartition()], rest)
+        for _ in rest:  # Spark ends a worker that leaves its input unread
+            pass
+
+    lost = {loss.topic_partition for loss in losses}
+    moving = [i for i, range_ in enumerate(ranges) if range_.count() > 0 or range_.topicPartition() in lost]
+    return sum(rdd.ctx.runJob(rdd.mapPartitionsWithIndex(run), list, moving)) if moving else 0
 
 
 def batch_id_of(source: Any) -> int | None:

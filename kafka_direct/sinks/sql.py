@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from kafka_direct.offsets import SqlOffsetStore
 from kafka_direct.offsets.sql_store import TABLE
 
-from .lineage import find_source, run_partitions
+from .lineage import find_source, save_ranges
 from .output import Output, describe_driver
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pyspark import RDD
 
-    from kafka_direct.offsets import TopicPartition
+    from kafka_direct.offsets import Loss, OffsetRange, TopicPartition
     from kafka_direct.offsets.sql_store import Claim, Connect
 
 
@@ -72,17 +72,13 @@ class SqlSink:
         """
         batch = find_source(rdd)
         self._output.refuse_second(batch)
-        claim, ranges, losses, store = self._claim(), batch.offsetRanges(), batch.losses(), self.store
-        store.note_start(claim, ranges)
+        claim, store = self._claim(), self.store
+        store.note_start(claim, batch.offsetRanges())
 
-        def save(index: int, rows: Iterable[Any]) -> Iterator[bool]:
-            range_ = ranges[index]
-            lost = [loss for loss in losses if loss.topic_partition == range_.topicPartition()]
-            yield store.save(claim, [range_], lambda cursor: write(cursor, rows), lost)
-            for _ in rows:  # Spark ends a worker that leaves its input unread
-                pass
+        def save(range_: OffsetRange, losses: list[Loss], rows: Iterator[Any]) -> bool:
+            return store.save(claim, [range_], lambda cursor: write(cursor, rows), losses)
 
-        written = run_partitions(rdd, save, batch)
+        written = save_ranges(rdd, save, batch)
         self._output.note_saved(batch)
         return written
 

@@ -1,17 +1,18 @@
-"""`KafkaPartition`: a range on its way to a worker, and how the worker reads it."""
+"""`PartitionReader`: how ranges become tasks, and how a worker reads one."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import InputPartition
 
 from kafka_direct.broker import SettingNames
 from kafka_direct.broker.arrow import read_batches
-from kafka_direct.worker import spare_collector
+from kafka_direct.offsets import split_ranges
+from kafka_direct.worker import hasten_task, spare_collector
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
 
@@ -31,19 +32,34 @@ class KafkaPartition(InputPartition):
         self.range = range_
 
 
-def read_partition(
-    options: SourceOptions, projection: Projection, partition: InputPartition
-) -> Iterator[pa.RecordBatch]:
-    """The records of a task, in a worker."""
-    if not isinstance(partition, KafkaPartition):
-        return iter(())  # what Spark makes of no partitions at all
-    spare_collector()
-    batches = read_batches(
-        options.params,
-        partition.range,
-        projection.fetched,
-        poll_seconds=options.reading.poll_seconds,
-        skip_lost=not options.reading.fail_on_data_loss,
-        names=NAMES,
-    )
-    return projection.apply(batches)
+class PartitionReader:
+    """What the readers of batches and of streams have in common."""
+
+    def __init__(self, options: SourceOptions, projection: Projection) -> None:
+        self._options = options
+        self._projection = projection
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        hasten_task()  # a reader arrives ahead of the partition that it is to read
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The records of a task, in a worker."""
+        if not isinstance(partition, KafkaPartition):
+            return iter(())  # what Spark makes of no partitions at all
+        spare_collector()
+        reading = self._options.reading
+        batches = read_batches(
+            self._options.params,
+            partition.range,
+            self._projection.fetched,
+            poll_seconds=reading.poll_seconds,
+            skip_lost=not reading.fail_on_data_loss,
+            names=NAMES,
+        )
+        return self._projection.apply(batches)
+
+    def _split(self, ranges: Sequence[OffsetRange]) -> list[InputPartition]:
+        reading = self._options.reading
+        parts = split_ranges(ranges, min_partitions=reading.min_partitions, max_records=reading.max_records)
+        return [KafkaPartition(part) for part in parts]

@@ -13,19 +13,14 @@ from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from kafka_direct.errors import CorruptLog
-from kafka_direct.offsets import split_ranges
 from kafka_direct.offsets.codec import decode_offsets, encode_offsets
 from kafka_direct.offsets.position import MAX_INT64
-from kafka_direct.worker import hasten_task
 
 from .group_progress import GroupProgress
-from .partition import KafkaPartition, read_partition
+from .partition import PartitionReader
 from .stream_planner import StreamPlanner
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import pyarrow as pa
     from pyspark.sql.datasource import InputPartition
 
     from kafka_direct.offsets import OffsetRange, TopicPartition
@@ -34,12 +29,11 @@ if TYPE_CHECKING:
     from .projection import Projection
 
 
-class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class KafkaStreamReader(PartitionReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """One query's view of Kafka."""
 
     def __init__(self, options: SourceOptions, projection: Projection) -> None:
-        self._options = options
-        self._projection = projection
+        super().__init__(options, projection)
         self._driver: _Driver | None = None  # in the query's process only: it neither pickles nor has to
 
     @property
@@ -47,8 +41,6 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._driver is None:
             self._driver = _Driver(self._options)
         return self._driver
-
-    # -- in the query's process
 
     def initialOffset(self) -> dict[str, Any]:
         return encode_offsets(self.driver.begin())
@@ -69,22 +61,10 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return encode_offsets(self.driver.planner.latest)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        ranges = self.driver.ranges(_decode(start), _decode(end))
-        reading = self._options.reading
-        parts = split_ranges(ranges, min_partitions=reading.min_partitions, max_records=reading.max_records)
-        return [KafkaPartition(part) for part in parts]
+        return self._split(self.driver.ranges(_decode(start), _decode(end)))
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing: Spark says it a batch late and never of the last; `latestOffset` knows what is finished."""
-
-    # -- in the workers
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        hasten_task()  # a reader arrives ahead of the partition that it is to read
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return read_partition(self._options, self._projection, partition)
 
 
 class _Driver:

@@ -303,7 +303,7 @@ def test_a_query_that_never_planned(files, tmp_path):
     """There is nothing to show or to move yet."""
     (tmp_path / "offsets").mkdir()
 
-    with pytest.raises(CorruptLog, match="has planned no batch yet; start it once"):
+    with pytest.raises(Refused, match="has planned no batch yet; start it once"):
         find_places(str(tmp_path))
 
 

@@ -103,7 +103,7 @@ def test_what_has_no_counterpart_is_refused_with_the_way_out(java, said):
 @pytest.mark.parametrize("key", sorted(REFUSED))
 def test_each_refused_key_says_what_to_do(key):
     """No Java key ends in a bare 'unknown key'."""
-    with pytest.raises(ConfigError, match="kafkaParams has the Java key"):
+    with pytest.raises(ConfigError, match="is a key of the Java client"):
         translate_java_keys({key: "x"})
 
 
