@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit integration lint format crash bench bench-planning bench-sinks clean test-jvm bench-source
+.PHONY: help demo test unit integration lint format crash bench bench-planning bench-sinks clean test-jvm
 
 ##@ Use
 demo: ready  ## A real Spark job reads a real Kafka, is killed, and goes on where it stood
@@ -49,9 +49,6 @@ bench-planning: ready  ## The driver's cost of a batch of 1,000 partitions
 
 bench-sinks: ready  ## What exactly-once costs: each sink against the same job without it
 	@$(BIN)/python benchmarks/sinks.py
-
-bench-source: java $(VENV)-jvm/.installed  ## The data source against the JVM's own, on PySpark 4.2.0
-	@$(VENV)-jvm/bin/python benchmarks/source.py
 
 ##@ Housekeeping
 clean:  ## Remove the virtual environment and caches of this folder

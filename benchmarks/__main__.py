@@ -62,14 +62,25 @@ class Bench:
         self._undo.callback(alone.close)
         jobs = Jobs(spark, topics.fill(self.kafka, topics.order, records=self.options.records), has_jvm=has_jvm)
         yield jobs.count(alone)
-        yield jobs.value_bytes()
-        yield jobs.json()
         lines = topics.fill(self.kafka, topics.line, records=self.options.records // 2)
         texts = Jobs(spark, lines, has_jvm=has_jvm)
         yield texts.words(150)
         yield texts.frequencies(150)
         fat = topics.fill(self.kafka, topics.order, records=self.options.records // 2, partitions=1)
         yield Jobs(spark, fat, has_jvm=has_jvm).split()
+
+    def source(self):
+        """The data source beside Spark's own: batch jobs, and micro-batches."""
+        spark, has_jvm = self._session()
+        shape = {"partitions": 2, "size": 144, "compression": "lz4", "batch_bytes": 500_000}
+        backlog = topics.fill(self.kafka, topics.order, records=self.options.records, **shape)
+        jobs = Jobs(spark, backlog, has_jvm=has_jvm)
+        yield replace(jobs.count(), name="count, two partitions")
+        yield jobs.value_bytes()
+        yield jobs.json()
+        yield jobs.function()
+        few = topics.fill(self.kafka, topics.order, records=12 * streams.MICRO_BATCH, **shape)
+        yield streams.micro_batches(spark, few, has_jvm=has_jvm)
 
     def backlog(self):
         """Batch jobs over a backlog and over ten times as much: the time per record must not grow."""
@@ -152,7 +163,7 @@ class Bench:
         return self._spark
 
 
-SUITES = ("read", "shapes", "spark", "backlog", "stream", "batches", "growth", "fetched", "peers")
+SUITES = ("read", "shapes", "spark", "source", "backlog", "stream", "batches", "growth", "fetched", "peers")
 SMALL = ("read", "fetched")
 
 

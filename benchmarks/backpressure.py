@@ -1,4 +1,4 @@
-"""bench-backpressure: a live stream whose output is slowed and sped up again; does the rate follow?
+"""A live stream whose output is slowed and sped up again; does the rate follow?
 
 A backlog that never ends, an output that takes `records / speed` seconds, and the speed changed twice on the way.
 Prints a line of JSON a batch and a verdict, and draws the batches with --plot. Exit status 1 if a phase did not settle.

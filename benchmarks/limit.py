@@ -43,9 +43,9 @@ def consume(bootstrap, topic, ends):
         consumer = kept[bootstrap] = Consumer(conf)
     gc.disable()
     consumer.assign([TopicPartition(topic, partition, 0) for partition, _ in ends])
-    left = sum(end for _, end in ends)
-    while left > 0:
-        left -= len(consumer.consume(1000, 1.0))
+    wanted, found = sum(end for _, end in ends), 0
+    while found < wanted:
+        found += sum(message.error() is None for message in consumer.consume(1000, 1.0))
     consumer.unassign()
     gc.enable()
-    return sum(end for _, end in ends)
+    return found

@@ -7,7 +7,8 @@ import sys
 import warnings
 from pathlib import Path
 
-from benchmarks.connector import connector_jars
+from kafka_direct.testing.error import KafkaStartError
+from kafka_direct.testing.jar import spark_kafka_jars
 
 
 def prepare():
@@ -22,7 +23,10 @@ def start(cores=2):
     """A SparkSession, and whether it knows the source `kafka`."""
     from pyspark.sql import SparkSession
 
-    jars = connector_jars()
+    try:
+        jars = spark_kafka_jars()
+    except KafkaStartError:
+        jars = None
     builder = (
         SparkSession.builder.master(f"local[{cores}]")
         .config("spark.ui.enabled", "false")

@@ -35,7 +35,7 @@ def plain_producer(servers, topic):
         key = (os.getpid(), servers)
         if key not in KEPT:
             KEPT[key] = Producer({"bootstrap.servers": servers, "enable.idempotence": True})
-        producer, failed = KEPT[key], []
+        producer = KEPT[key]
         for number, (key, value) in enumerate(records):
             while True:
                 try:
@@ -46,7 +46,7 @@ def plain_producer(servers, topic):
             if number % 1000 == 0:
                 producer.poll(0)
         producer.flush()
-        return failed
+        return []
 
     return lambda rdd: rdd.mapPartitions(write).collect()
 

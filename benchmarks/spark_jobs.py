@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from operator import add
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as sf
 
 from benchmarks.contest import Contest
 from benchmarks.topics import amounts, word_total
-from kafka_direct import OffsetRange, createRDD
+from kafka_direct import OffsetRange, createRDD, source
 
 ORDER = "id LONG, kind STRING, amount LONG, note STRING"
 OURS, JVM = "kafka_direct", "kafka (JVM)"
@@ -91,6 +93,26 @@ class Jobs:
                     self._load(OURS, f"value STRUCT<{ORDER}>", valueFormat="json")
                 ),
             },
+        )
+
+    def function(self):
+        """A Python function on Arrow batches: where the records are fetched, and after Spark's source."""
+
+        def lengths(batch):
+            return pa.RecordBatch.from_arrays([pc.binary_length(batch["value"])], names=["n"])
+
+        def total(frame):
+            return frame.selectExpr("sum(n)").first()[0]
+
+        def after(frame):
+            return frame.select("value").mapInArrow(lambda batches: map(lengths, batches), "n INT")
+
+        transformed = source(transform=lengths, schema="n INT", columns="value BINARY", spark=self._spark)
+        return self._contest(
+            "a function on Arrow batches",
+            self._backlog.value_bytes,
+            lambda: total(after(self._load("kafka"))),
+            {f"{OURS}.source": lambda: total(self._load(transformed))},
         )
 
     def split(self):

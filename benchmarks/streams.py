@@ -20,6 +20,7 @@ from kafka_direct import createDirectStream
 
 OURS, JVM_SOURCE, JVM = "kafka_direct", "kafka (JVM)", "kafka (JVM) + mapInArrow"
 BATCHES, INTERVAL = 10, 0.2
+MICRO_BATCH = 1000
 DRAIN_SECONDS = 600
 
 
@@ -56,6 +57,32 @@ def run_stream(sc, interval, batches, build):
     ssc.stop(stopSparkContext=False)
     assert reached, f"only {len(watch.infos)} of {batches} batches have ended"
     return watch.infos[:batches]
+
+
+def run_query(spark, source, backlog, most, attach, schema=None):
+    """Run a query that `attach(frame)` makes over the backlog, `most` records a batch; what Spark said of each."""
+    reader = spark.readStream.format(source).option("kafka.bootstrap.servers", backlog.bootstrap)
+    reader = reader if schema is None else reader.schema(schema)
+    reader = reader.option("subscribe", backlog.topic).option("startingOffsets", "earliest")
+    with tempfile.TemporaryDirectory() as folder:
+        writer = attach(reader.option("maxOffsetsPerTrigger", most).load()).option("checkpointLocation", folder)
+        query = writer.trigger(availableNow=True).start()
+        query.awaitTermination(DRAIN_SECONDS)
+    return query.recentProgress
+
+
+def micro_batches(spark, backlog, *, has_jvm):
+    """What a query's batch of few records takes with its planning and its log; a median for each run."""
+
+    def run(source):
+        reports = run_query(spark, source, backlog, MICRO_BATCH, lambda frame: frame.writeStream.format("noop"))
+        full = [p["durationMs"]["triggerExecution"] for p in reports if p["numInputRows"] == MICRO_BATCH]
+        # The first batches start workers and clients.
+        return sum(p["numInputRows"] for p in reports), statistics.median(full[2:]) / 1000
+
+    contestants = {JVM_SOURCE: lambda: run("kafka")} if has_jvm else {}
+    contestants[OURS] = lambda: run(OURS)
+    return Contest(f"a micro-batch of {MICRO_BATCH:,} records", contestants, backlog.records, 0, JVM_SOURCE)
 
 
 class Drain:
@@ -134,17 +161,10 @@ class Drain:
         return sum(totals[:outputs]), sum(info["ended"] - info["began"] for info in infos) / 1000
 
     def _query(self, source, attach, schema=None):
-        totals = []
-        reader = self._spark.readStream.format(source).option("kafka.bootstrap.servers", self._backlog.bootstrap)
-        reader = reader if schema is None else reader.schema(schema)
-        reader = reader.option("subscribe", self._backlog.topic).option("startingOffsets", "earliest")
-        frame = reader.option("maxOffsetsPerTrigger", self._backlog.records // BATCHES).load()
-        with tempfile.TemporaryDirectory() as folder:
-            writer = attach(frame, totals).option("checkpointLocation", folder)
-            query = writer.trigger(availableNow=True).start()
-            query.awaitTermination(DRAIN_SECONDS)
+        totals, most = [], self._backlog.records // BATCHES
+        reports = run_query(self._spark, source, self._backlog, most, lambda frame: attach(frame, totals), schema)
         # What a DStream's figure has too: the job, without planning and without the log.
-        return sum(totals), sum(p["durationMs"]["addBatch"] for p in query.recentProgress) / 1000
+        return sum(totals), sum(p["durationMs"]["addBatch"] for p in reports) / 1000
 
 
 class Overhead:

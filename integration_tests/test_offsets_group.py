@@ -9,28 +9,30 @@ import subprocess
 import sys
 import time
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaError
 from confluent_kafka.admin import AdminClient
 from pyspark.streaming import StreamingContext
 
-sys.path.append(str(Path(__file__).parent))  # pytest's importlib mode adds nothing
-
-from jars import kafka_tools_classpath
-
 from kafka_direct import createDirectStream
 from kafka_direct.testing import wait_until
+from kafka_direct.testing.jar import KAFKA_VERSION, Wanted, fetched_jars, kafka_jars
 
 HOUR_MS = 3_600_000
+KAFKA_TOOLS = Wanted(
+    f"kafka-tools-{KAFKA_VERSION}",
+    f"kafka-tools {KAFKA_VERSION}",
+    "1 MB",
+    (("org.apache.kafka", "kafka-tools", KAFKA_VERSION),),
+)
 QUIET = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=off", "-XX:TieredStopAtLevel=1")
 
 
 @pytest.fixture
 def tool(kafka):
     """Run Kafka's own tool."""
-    command = ["java", *QUIET, "-cp", kafka_tools_classpath()]
+    command = ["java", *QUIET, "-cp", f"{fetched_jars(KAFKA_TOOLS)}/*:{kafka_jars()}/*"]
     command += ["org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", "--bootstrap-server"]
 
     def run(*arguments):

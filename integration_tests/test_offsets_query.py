@@ -9,13 +9,10 @@ import subprocess
 import sys
 import time
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
-sys.path.append(str(Path(__file__).parent))  # pytest's importlib mode adds nothing
-
-from jars import spark_kafka_jars
+from kafka_direct.testing.jar import spark_kafka_jars
 
 OWN = importlib.util.find_spec("pyspark_kafka_direct") is not None
 
@@ -27,7 +24,7 @@ def session():
     builder = SparkSession.builder.master("local[2]").appName("test_offsets_query")
     builder = builder.config("spark.ui.enabled", "false").config("spark.log.level", "ERROR")
     spark = builder.config("spark.sql.shuffle.partitions", "1").getOrCreate()
-    for jar in spark_kafka_jars():
+    for jar in spark_kafka_jars().split(","):
         spark.sql(f"ADD JAR '{jar}'")
     yield spark
     spark.stop()
@@ -210,12 +207,11 @@ def test_from_one_kind_to_another(query, kd, tmp_path):
 
 
 KILLED = """
-import os, sys
+import os
 from pyspark.sql import SparkSession
-sys.path.append({here!r})
-from jars import spark_kafka_jars
+from kafka_direct.testing.jar import spark_kafka_jars
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-spark = spark.config("spark.jars", ",".join(spark_kafka_jars())).getOrCreate()
+spark = spark.config("spark.jars", spark_kafka_jars()).getOrCreate()
 stream = spark.readStream.format("kafka").option("subscribe", {topic!r}).option("startingOffsets", "earliest")
 stream = stream.option("kafka.bootstrap.servers", {servers!r}).option("maxOffsetsPerTrigger", 8).load()
 def take(frame, batch_id):
@@ -227,12 +223,7 @@ stream.writeStream.foreachBatch(take).option("checkpointLocation", {checkpoint!r
 
 def test_after_kill_nine(session, kafka, query, kd, tmp_path):
     """A query killed in the middle of a batch is moved, by every verb: the batch does not run again."""
-    script = KILLED.format(
-        here=str(Path(__file__).parent),
-        topic=query.topic,
-        servers=kafka.bootstrap_servers,
-        checkpoint=str(query.checkpoint),
-    )
+    script = KILLED.format(topic=query.topic, servers=kafka.bootstrap_servers, checkpoint=str(query.checkpoint))
     done = subprocess.run(
         [sys.executable, "-c", script], start_new_session=True, capture_output=True, timeout=400, check=False
     )

@@ -205,10 +205,10 @@ def test_terminated_supervisor(kafka_local):
 
 def test_second_start_resolves_nothing(monkeypatch, tmp_path):
     """Jars that are in the cache are used as they are: no process is started to look for them."""
-    jars = kafka_jars(java_module.find_java())
+    jars = kafka_jars()
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    assert kafka_jars("no-such-java") == jars
+    assert kafka_jars() == jars
     assert len(list(jars.glob("*.jar"))) > 40
 
 
@@ -216,7 +216,7 @@ def test_fetch_that_fails(monkeypatch, tmp_path):
     """A release that cannot be had is one sentence, and leaves nothing in the cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(KafkaStartError, match=r"^Kafka 0\.0\.0 is not in .* and could not be downloaded") as caught:
-        kafka_jars(java_module.find_java(), "0.0.0")
+        kafka_jars("0.0.0")
 
     assert "\n" not in str(caught.value)
     assert list((tmp_path / "kafka_direct").iterdir()) == []

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 
 import pytest
 
 from kafka_direct.testing import pytest_plugin
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-sys.path.append(str(Path(__file__).parent))  # pytest's importlib mode adds nothing
+SPARK_VERSION = "4.2.0"  # the newest that Maven has a connector for
 
 
 def pytest_configure(config):
@@ -22,8 +21,16 @@ def pytest_configure(config):
 @pytest.fixture(scope="session")
 def session():
     """A SparkSession with both sources."""
-    from connector import spark_session
+    import pyspark
+    from pyspark.sql import SparkSession
 
-    started = spark_session()
+    from kafka_direct.testing.jar import spark_kafka_jars
+
+    assert pyspark.__version__ == SPARK_VERSION, "the JVM's source is there for PySpark 4.2.0 only: make test-jvm"
+    builder = SparkSession.builder.master("local[2]").appName("kafka_direct beside kafka")
+    builder.config("spark.jars", spark_kafka_jars())
+    for key, value in {"ui.enabled": "false", "log.level": "ERROR", "sql.shuffle.partitions": "2"}.items():
+        builder.config(f"spark.{key}", value)
+    started = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
     yield started
     started.stop()

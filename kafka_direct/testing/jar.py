@@ -1,4 +1,4 @@
-"""Apache Kafka's jars, fetched once per user by the Ivy that PySpark brings along.
+"""Apache Kafka's jars, and others, fetched once per user by the Ivy that PySpark brings along.
 
 No repository is named here: Ivy's defaults know the public one, and JAVA_TOOL_OPTIONS may carry a proxy's settings.
 """
@@ -12,8 +12,13 @@ import subprocess
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_direct.testing.error import KafkaStartError
+from kafka_direct.testing.java import find_java
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _log = logging.getLogger(__name__)
 
@@ -22,36 +27,56 @@ KAFKA_VERSION = "4.3.0"
 # The 1.7 line is the one whose API Kafka's jars bring.
 LOGGER_VERSION = "1.7.36"
 
-WANTED = """\
-<ivy-module version="2.0">
-  <info organisation="kafka_direct" module="broker"/>
-  <dependencies>
-    <dependency org="org.apache.kafka" name="kafka_2.13" rev="{kafka}" conf="default->default,runtime"/>
-    <dependency org="org.slf4j" name="slf4j-simple" rev="{logger}" conf="default->default,runtime"/>
-  </dependencies>
-</ivy-module>
-"""
+
+class Wanted(NamedTuple):
+    """Modules of the public repository, each (organisation, name, version), and what users are told of them."""
+
+    folder: str  # in the cache; another name for other contents, as what is there is used as it is
+    what: str
+    size: str
+    modules: tuple[tuple[str, str, str], ...]
+    with_dependencies: bool = False
+    instead: str = ""  # what else a user may do who cannot download them
 
 
-def kafka_jars(java: str, version: str = KAFKA_VERSION) -> Path:
+# Spark's own `kafka` source; on Maven with this version, which also runs on Spark 4.3.
+SPARK_KAFKA = Wanted(
+    "spark-sql-kafka-4.2.0",
+    "Spark's kafka source",
+    "10 MB",
+    (
+        ("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0"),
+        ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0"),
+        ("org.apache.kafka", "kafka-clients", "3.9.1"),
+        ("org.apache.commons", "commons-pool2", "2.12.1"),
+    ),
+)
+
+
+def kafka_jars(version: str = KAFKA_VERSION) -> Path:
     """Return the folder with the jars of a Kafka release; the first call of a user downloads 44 MB.
 
     Raises:
         KafkaStartError: they are not in the cache and could not be downloaded.
     """
-    wanted = WANTED.format(kafka=version, logger=LOGGER_VERSION)
-    return fetched_jars(java, f"kafka_2.13-{version}", wanted, f"Kafka {version}", "44 MB")
+    modules = (("org.apache.kafka", "kafka_2.13", version), ("org.slf4j", "slf4j-simple", LOGGER_VERSION))
+    instead = ", or set KAFKA_BOOTSTRAP_SERVERS"
+    return fetched_jars(Wanted(f"kafka_2.13-{version}", f"Kafka {version}", "44 MB", modules, True, instead))
 
 
-def fetched_jars(java: str, name: str, wanted: str, what: str, size: str) -> Path:
-    """Return the folder of that name in the cache, with the jars that an ivy.xml wants."""
-    folder = cache_folder() / name
+def spark_kafka_jars() -> str:
+    """Return the paths of the jars of Spark's own `kafka` source, as `spark.jars` wants them."""
+    return ",".join(sorted(map(str, fetched_jars(SPARK_KAFKA).glob("*.jar"))))
+
+
+def fetched_jars(wanted: Wanted, unpack: Callable[[Path], Path] = lambda jars: jars) -> Path:
+    """Return the cache's folder with what `unpack` makes of the folder of jars, beside which it may work."""
+    folder = cache_folder() / wanted.folder
     if not folder.is_dir():
-        _log.warning("Downloading %s (%s, once) to %s", what, size, folder)
+        _log.warning("Downloading %s (%s, once) to %s", wanted.what, wanted.size, folder)
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetch-", ignore_cleanup_errors=True) as scratch:
-            _fetch(java, what, wanted, Path(scratch))
-            _publish(Path(scratch) / "jars", folder)
+            _publish(unpack(_run_ivy(wanted, Path(scratch))), folder)
     return folder
 
 
@@ -61,36 +86,27 @@ def cache_folder() -> Path:
     return (Path(given) if given else Path.home() / ".cache") / "kafka_direct"
 
 
-def _fetch(java: str, what: str, text: str, scratch: Path) -> None:
+def _run_ivy(wanted: Wanted, scratch: Path) -> Path:
     """Resolve into `scratch/jars`, with Ivy's own files in `scratch` too: nobody else's fetch can meet them."""
-    wanted = scratch / "ivy.xml"
-    wanted.write_text(text)
-    command = [java, f"-Divy.default.ivy.user.dir={scratch / 'user'}", "-cp", str(_ivy()), "org.apache.ivy.Main"]
-    command += ["-cache", str(scratch / "cache"), "-ivy", str(wanted), "-types", "jar", "bundle"]
+    dependencies = "".join(
+        f'<dependency org="{organisation}" name="{name}" rev="{version}" conf="default->default,runtime"'
+        f' transitive="{str(wanted.with_dependencies).lower()}"/>'
+        for organisation, name, version in wanted.modules
+    )
+    (scratch / "ivy.xml").write_text(
+        '<ivy-module version="2.0"><info organisation="kafka_direct" module="testing"/>'
+        f"<dependencies>{dependencies}</dependencies></ivy-module>"
+    )
+    command = [find_java(), f"-Divy.default.ivy.user.dir={scratch / 'user'}", "-cp", str(_ivy()), "org.apache.ivy.Main"]
+    command += ["-cache", str(scratch / "cache"), "-ivy", str(scratch / "ivy.xml"), "-types", "jar", "bundle"]
     command += ["-retrieve", str(scratch / "jars" / "[artifact]-[revision](-[classifier]).[ext]")]
     said = subprocess.run(command, capture_output=True, text=True, check=False)
     if said.returncode != 0:
         raise KafkaStartError(
-            f"{what} is not in {cache_folder()} and could not be downloaded ({_reason(said.stdout)}): check"
-            " the network, or copy that folder from a machine that has it, or set KAFKA_BOOTSTRAP_SERVERS."
+            f"{wanted.what} is not in {cache_folder()} and could not be downloaded ({_reason(said.stdout)}): check"
+            f" the network, or copy that folder from a machine that has it{wanted.instead}."
         )
-
-
-def fetch_jar(java: str, organisation: str, module: str, version: str, scratch: Path) -> Path:
-    """Download one jar of the public repository, without what it depends on.
-
-    Raises:
-        KafkaStartError: it could not be downloaded.
-    """
-    command = [java, f"-Divy.default.ivy.user.dir={scratch / 'user'}", "-cp", str(_ivy()), "org.apache.ivy.Main"]
-    command += ["-cache", str(scratch / "cache"), "-dependency", organisation, module, version, "-notransitive"]
-    command += ["-types", "jar", "-retrieve", str(scratch / "jars" / "[artifact].[ext]")]
-    said = subprocess.run(command, capture_output=True, text=True, check=False)
-    if said.returncode != 0:
-        raise KafkaStartError(
-            f"{module} {version} could not be downloaded ({_reason(said.stdout)}): check the network."
-        )
-    return scratch / "jars" / f"{module}.jar"
+    return scratch / "jars"
 
 
 def _reason(output: str) -> str:

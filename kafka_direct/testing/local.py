@@ -83,7 +83,7 @@ class LocalKafka:
         if self._processes is not None:
             return self
         java = find_java()
-        jars = kafka_jars(java, self._version)
+        jars = kafka_jars(self._version)
         self._command = [java, *self._java_options, *LOGGING, "-cp", str(jars / "*")]
         for _ in range(ATTEMPTS - 1):
             with suppress(_PortTakenError):

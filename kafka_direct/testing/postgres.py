@@ -12,9 +12,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-import socket
 import tarfile
-import tempfile
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Self
@@ -22,8 +20,8 @@ from uuid import uuid4
 from zipfile import ZipFile
 
 from kafka_direct.testing.error import KafkaStartError
-from kafka_direct.testing.jar import cache_folder, fetch_jar
-from kafka_direct.testing.java import find_java
+from kafka_direct.testing.jar import Wanted, fetched_jars
+from kafka_direct.testing.node import free_ports
 from kafka_direct.testing.process import ProcessGroup
 from kafka_direct.testing.wait import wait_until
 
@@ -87,7 +85,7 @@ class LocalPostgres:
         processes.start("initdb", initdb)
         if processes.wait("initdb") != 0:
             raise KafkaStartError(f"initdb failed:\n{processes.log('initdb').read_text()}")
-        port = _free_port()
+        port = free_ports(1)[0]
         settings = {
             "listen_addresses": "127.0.0.1",
             "unix_socket_directories": "",
@@ -127,20 +125,25 @@ def _fetch() -> Path:
     system, machine = platform.system().lower(), platform.machine().lower()
     processor = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64v8", "arm64": "arm64v8"}.get(machine, machine)
     module = f"embedded-postgres-binaries-{system}-{processor}"
-    folder = cache_folder() / f"{module}-{VERSION}"
-    if not folder.is_dir():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetch-", ignore_cleanup_errors=True) as scratch:
-            jar = fetch_jar(find_java(), ORGANISATION, module, VERSION, Path(scratch))
-            unpacked = Path(scratch) / "unpacked"
-            with ZipFile(jar) as archive:
-                (inner,) = [name for name in archive.namelist() if name.endswith(".txz")]
-                with archive.open(inner) as packed, tarfile.open(fileobj=packed, mode="r|xz") as files:
-                    files.extractall(unpacked, filter="tar")
-            unpacked.chmod(0o755)
-            if not folder.is_dir():
-                unpacked.rename(folder)
-    return folder
+    wanted = Wanted(
+        f"{module}-{VERSION}",
+        f"PostgreSQL {VERSION}",
+        "15 MB",
+        ((ORGANISATION, module, VERSION),),
+        instead=", or set KAFKA_DIRECT_POSTGRES",
+    )
+    return fetched_jars(wanted, _unpack)
+
+
+def _unpack(jars: Path) -> Path:
+    """The archive within the one jar, beside the folder of jars."""
+    (jar,), unpacked = jars.iterdir(), jars.parent / "unpacked"
+    with ZipFile(jar) as archive:
+        (inner,) = [name for name in archive.namelist() if name.endswith(".txz")]
+        with archive.open(inner) as packed, tarfile.open(fileobj=packed, mode="r|xz") as files:
+            files.extractall(unpacked, filter="tar")
+    unpacked.chmod(0o755)
+    return unpacked
 
 
 def _unprivileged() -> list[str]:
@@ -148,13 +151,6 @@ def _unprivileged() -> list[str]:
     if os.geteuid() != 0:
         return []
     return ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "--"]
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-    return port
 
 
 def _psycopg() -> Any:

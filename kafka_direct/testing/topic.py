@@ -152,8 +152,9 @@ def _wait_everywhere(bootstrap: str, holds: Callable[[ClusterMetadata], bool], w
 
     def holds_at(address: str) -> bool:
         # A client of its own, which has connected to no other broker it could ask instead.
-        client = clients.setdefault(address, AdminClient(client_settings(address)))
-        answer = metadata(client)
+        if address not in clients:
+            clients[address] = AdminClient(client_settings(address))
+        answer = metadata(clients[address])
         return answer is not None and holds(answer)
 
     def holds_everywhere() -> bool:
