@@ -157,8 +157,11 @@ def test_deleted_partition_is_a_loss(stream, kafka, kafka_topic, kafka_produce, 
     assert f"{topic}-0 partition deleted: wanted offset 10, available nothing" in error_of(ssc)
 
 
+@pytest.mark.parametrize(
+    ("settings", "remedy"), [({}, "set spark.streaming.kafka.failOnDataLoss to false"), (ACCEPT_LOSS, "Restart: it")]
+)
 def test_a_batch_that_waited_is_not_read_from_a_recreated_topic(
-    spark, kafka, kafka_topic, kafka_produce, collected, tmp_path, caplog
+    spark, kafka, kafka_topic, kafka_produce, collected, tmp_path, caplog, settings, remedy
 ):
     """Behind a slow batch too: its output is refused, and after a restart each record stands where it belongs."""
     topic, gate = kafka_topic(), type(collected)()
@@ -169,7 +172,7 @@ def test_a_batch_that_waited_is_not_read_from_a_recreated_topic(
         if rdd.offsetRanges()[0].fromOffset == 0 < rdd.count():
             gate.wait(lambda items: items)
 
-    def start(settings=None):
+    def start(settings):
         ssc = StreamingContext(spark(settings), 0.3)
         ssc.checkpoint(str(tmp_path))
         params = {"bootstrap.servers": kafka.bootstrap_servers, "auto.offset.reset": "earliest"}
@@ -180,7 +183,7 @@ def test_a_batch_that_waited_is_not_read_from_a_recreated_topic(
         return ssc
 
     kafka_produce(topic, map(str, range(10)))
-    ssc = start()
+    ssc = start(settings)
     collected.wait(lambda items: any(values for _, values in items))
     kafka_produce(topic, map(str, range(10, 20)))
     testing.wait_until(lambda: log.load().last.end()[place] == 20, "the plan of what waits")
@@ -190,7 +193,8 @@ def test_a_batch_that_waited_is_not_read_from_a_recreated_topic(
     time.sleep(WAITED_SECONDS)  # it is time itself that makes a batch one that has waited
     gate.add("go")
     refused = f"{place} topic recreated: wanted offset 10, available offsets 0 to 30"
-    testing.wait_until(lambda: any(refused in record.getMessage() for record in caplog.records), "a refusal")
+    testing.wait_until(lambda: any(refused in said for said in caplog.messages), "a refusal")
+    assert any(refused in said and remedy in said for said in caplog.messages)
     ssc.stop(False, False)
     (waited,) = [batch for batch in log.load() if batch.start()[place] == 10 and batch.count() > 0]
     assert not log.load().is_committed(waited.id)

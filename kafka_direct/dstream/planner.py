@@ -137,9 +137,8 @@ class BatchPlanner:
         for batch, ranges in read:
             losses = find_range_losses(ranges, available, batch.topic_ids)
             if recreated := [loss for loss in losses if loss.cause is LossCause.RECREATED]:
-                raise offsets_lost(
-                    recreated, f"Batch {batch.id} waited meanwhile, and is not committed. {_TO_CONTINUE}"
-                )
+                remedy = _TO_CONTINUE if self._settings.fail_on_data_loss else "Restart: it goes on with what is there."
+                raise offsets_lost(recreated, f"Batch {batch.id} waited meanwhile, and is not committed. {remedy}")
         return False
 
     def _confirmed(
