@@ -12,6 +12,7 @@ import sqlite3
 import sys
 import threading
 import traceback
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -204,7 +205,8 @@ def results(job):
     from kafka_direct.options import ClientParams, Subscription
 
     found = {}
-    for name, connection in (("sqlite", sqlite3.connect(job.sqlite)), ("postgres", psycopg.connect(job.postgres))):
+    databases = {"sqlite": sqlite3.connect(job.sqlite, timeout=60), "postgres": psycopg.connect(job.postgres)}
+    for name, connection in databases.items():
         cursor = connection.cursor()
         cursor.execute("SELECT value FROM results")
         found[name] = [value for (value,) in cursor.fetchall()]
@@ -216,6 +218,12 @@ def results(job):
         ranges = [OffsetRange(p.topic, p.partition, 0, end) for p, end in ends.items()]
         chunks = (chunk for range_ in ranges for chunk in read_chunks(MessageConsumer, params, range_))
         found[name] = [value for chunk in chunks for value in chunk.texts_of("value")]
-    parts = Path(job.folder, "files").glob("batch=*/part-*")
-    found["files"] = [line for part in parts for line in part.read_text().splitlines()]
+    found["files"] = lines_of(Path(job.folder, "files"))
     return found
+
+
+def lines_of(folder):
+    """What readers of a `FileSink` find; they look again if a replay takes a batch's place under their eyes."""
+    while True:
+        with suppress(FileNotFoundError):
+            return [line for part in folder.glob("batch=*/part-*") for line in part.read_text().splitlines()]

@@ -102,4 +102,4 @@ def test_small_ranges_do_not_wait_for_each_other(kafka, kafka_topic, build):
     for partition in range(1, 20):
         assert read(build, params, topic, 0, 10, partition=partition) == list(range(10))
 
-    assert time.monotonic() - began < 12  # one that is sent too early now and then costs its second
+    assert time.monotonic() - began < 17  # all would wait a second; one that is sent too early now and then does

@@ -273,7 +273,7 @@ def test_a_failed_batch_is_run_again(chain, kafka_topic, shape, ending, keeps_ch
     """It is not committed, holds the group back while later ones succeed, and has its ranges again after a restart."""
     chain = chain([kafka_topic(partitions=3)])
     with chain.records_meanwhile():
-        chain.run(shape=shape, failing=["records"], fail_at=[FAILED], **ending)
+        chain.run(paces=60, shape=shape, failing=["records"], fail_at=[FAILED], **ending)
         chain.evidence.take_in()
         evidence = chain.evidence
         assert FAILED not in evidence.committed
@@ -281,7 +281,7 @@ def test_a_failed_batch_is_run_again(chain, kafka_topic, shape, ending, keeps_ch
         assert chain.group() == {p: start for p, (start, _) in evidence.ranges[FAILED].items()}
         if not keeps_checkpoint:
             chain.forget_checkpoint()
-        assert chain.run(shape=shape, stop_at_batch=LAST) == 0
+        assert chain.run(paces=60, shape=shape, stop_at_batch=LAST) == 0
     chain.check(failures=["as the test wants it"])
     assert evidence.uncommitted() == []
     assert len(evidence.times[FAILED]) == (1 if keeps_checkpoint else 2)

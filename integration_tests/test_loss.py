@@ -196,7 +196,7 @@ def test_a_batch_that_waited_is_not_read_from_a_recreated_topic(
     testing.wait_until(lambda: any(refused in said for said in caplog.messages), "a refusal")
     assert any(refused in said and remedy in said for said in caplog.messages)
     ssc.stop(False, False)
-    (waited,) = [batch for batch in log.load() if batch.start()[place] == 10 and batch.count() > 0]
+    (waited,) = [batch for batch in log.load() if batch.start().get(place) == 10 and batch.count() > 0]
     assert not log.load().is_committed(waited.id)
 
     ssc = start(ACCEPT_LOSS)

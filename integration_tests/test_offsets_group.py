@@ -36,9 +36,8 @@ def tool(kafka):
     command += ["org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", "--bootstrap-server"]
 
     def run(*arguments):
-        done = subprocess.run(
-            [*command, kafka.bootstrap_servers, *arguments], capture_output=True, text=True, timeout=60, check=False
-        )
+        call = [*command, kafka.bootstrap_servers, "--timeout", "60000", *arguments]
+        done = subprocess.run(call, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 

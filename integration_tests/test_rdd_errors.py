@@ -11,10 +11,12 @@ import pytest
 from confluent_kafka import TopicPartition, cimpl
 from confluent_kafka.admin import AdminClient
 from py4j.protocol import Py4JJavaError
+from pyspark import SparkConf
 from pyspark.errors import PythonException
 
 from kafka_direct import KafkaDirectError, OffsetRange, createRDD
 from kafka_direct.broker.arrow import HEADERS, read_batches
+from kafka_direct.dstream.rdd import POLL_MS
 from kafka_direct.errors import ArgumentTypeError, BrokerError, BrokerUnavailable, ConfigError, OffsetsLost
 from kafka_direct.options import ClientParams
 from kafka_direct.testing import LocalKafka, create_topic, delete_topic, produce
@@ -25,11 +27,11 @@ JobFailed = (Py4JJavaError, PythonException)
 
 @pytest.fixture(scope="module")
 def sc():
-    """One SparkContext for the file; a worker gives up on a silent broker after 3 s."""
-    from pyspark import SparkConf, SparkContext
+    """One SparkContext for the file; a worker gives up on a silent broker after 20 s."""
+    from pyspark import SparkContext
 
     conf = SparkConf().setMaster("local[2]").set("spark.ui.enabled", "false").set("spark.log.level", "OFF")
-    conf.set("spark.streaming.kafka.consumer.poll.ms", "3000")
+    conf.set(POLL_MS, "20000")
     with SparkContext(conf=conf.setAppName("test_rdd_errors")) as context:
         yield context
 
@@ -204,12 +206,13 @@ def test_topic_deleted_before_it_is_read(sc, params, ten):
         rdd.collect()
 
 
-def test_broker_that_dies(sc):
+def test_broker_that_dies(sc, monkeypatch):
     """A worker whose broker is gone gives up after consumer.poll.ms, and names range and address."""
     with LocalKafka() as kafka:
         topic = create_topic(kafka.bootstrap_servers)
         produce(kafka.bootstrap_servers, topic, ["a"])
         servers = kafka.bootstrap_servers
+        monkeypatch.setattr(sc, "_conf", SparkConf().set(POLL_MS, "3000"))
         rdd = createRDD(sc, {"bootstrap.servers": servers}, [OffsetRange(topic, 0, 0, 1)])
         kafka.kill(1)
 

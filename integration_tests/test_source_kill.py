@@ -82,7 +82,7 @@ def moments(job, choose):
         yield moment
 
 
-@pytest.mark.timeout(300 + 60 * KILLS)
+@pytest.mark.timeout(1200 + 120 * KILLS)
 @pytest.mark.parametrize("start", STARTS)
 def test_killed_at_any_moment(kafka, tmp_path, start):
     """Every record from the query's first start on is in the output once, and each batch read the same in every run."""

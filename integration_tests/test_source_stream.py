@@ -368,15 +368,13 @@ def test_recreated(stream, kafka, kafka_topic, kafka_produce, accept):
     """A topic recreated under a query is told by its id, though its offsets would fit; accepted, all of it is read."""
     topic = kafka_topic()
     kafka_produce(topic, numbers(0, 3))
-    query = stream.start(
-        topic, {"processingTime": "8 seconds"}, startingOffsets="earliest", failOnDataLoss=str(not accept)
-    )
-    testing.wait_until(lambda: stream.values() == numbers(0, 3), "the records", timeout=60)
 
-    testing.delete_topic(kafka.bootstrap_servers, topic)
-    testing.create_topic(kafka.bootstrap_servers, topic)
-    kafka_produce(topic, numbers(10, 17))
+    def recreate():
+        testing.delete_topic(kafka.bootstrap_servers, topic)
+        testing.create_topic(kafka.bootstrap_servers, topic)
+        kafka_produce(topic, numbers(10, 17))
 
+    query = stream.start(topic, meanwhile=recreate, startingOffsets="earliest", failOnDataLoss=str(not accept))
     if accept:
         testing.wait_until(lambda: stream.values()[3:] == numbers(10, 17), "the new topic's records", timeout=60)
     else:

@@ -166,7 +166,7 @@ def test_batches_settle_at_their_target(session, kafka, monkeypatch):
     from benchmarks import phases, query_backpressure
 
     found = query_backpressure.run(
-        session, kafka.bootstrap_servers, target=2.0, interval=2.5, speeds=[1500, 500, 1500], batches_each=8
+        session, kafka.bootstrap_servers, target=2.0, interval=2.5, speeds=[1500, 500, 1500], batches_each=12
     )
 
     for trigger, rows in found.items():
@@ -182,7 +182,7 @@ def test_lag_of_a_running_query(session, kafka, kafka_topic, kafka_produce, tmp_
     session.streams.addListener(listener)
     reader = session.readStream.format("kafka_direct").option("kafka.bootstrap.servers", kafka.bootstrap_servers)
     reader = reader.option("subscribe", topic).option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", 20)
-    writer = reader.load().writeStream.format("noop").queryName("behind").trigger(processingTime="1 hour")
+    writer = reader.load().writeStream.format("noop").queryName("behind").trigger(processingTime="10000 days")
     query = writer.option("checkpointLocation", str(tmp_path)).start()
     try:
         testing.wait_until(lambda: kafka_direct.lag(query), "the first report", timeout=60)

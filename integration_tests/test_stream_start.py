@@ -16,7 +16,7 @@ from kafka_direct.broker import ConsumerGroup
 from kafka_direct.errors import ArgumentTypeError, ConfigError
 from kafka_direct.offsets import Batch, OffsetLog
 from kafka_direct.options import ClientParams
-from kafka_direct.testing import create_topic, delete_topic
+from kafka_direct.testing import create_topic, delete_topic, wait_until
 
 MINUTE_MS = 60_000
 
@@ -226,6 +226,7 @@ def test_new_partition_starts_at_its_earliest(ssc, direct, kafka, ten, kafka_pro
 
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     admin.create_partitions([NewPartitions(ten, 3)])[ten].result(30)
+    wait_until(lambda: len(admin.list_topics(ten, timeout=10).topics[ten].partitions) == 3, "the new partitions")
     for partition in (1, 2):
         kafka_produce(ten, [f"partition {partition}"], partition=partition)
     items = collected.wait(lambda items: sum(len(values) for _, values in items) >= 3)

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -155,6 +156,18 @@ def test_killed_leader(trio):
     delete_topic(bootstrap, topic)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a port that is held is held against its node too")
+def test_ports_of_a_killed_node_are_kept_for_it(trio):
+    """Nobody else is given them meanwhile, neither by number nor by chance."""
+    node = trio._nodes[3]
+    trio.kill(3)
+
+    for port in (node.port, node.controller_port):
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind(("127.0.0.1", port))
+    trio.start_node(3)
+
+
 def test_frozen_leader(trio):
     """A frozen leader loses its partition, and follows again once it is thawed."""
     topic = create_topic(trio.bootstrap_servers, replication=3)
@@ -261,9 +274,9 @@ def test_taken_port(monkeypatch):
     with LocalKafka() as first:
         taken = next(iter(first._nodes.values()))
 
-        def plan_clash(count):
+        def plan_clash(count, held):
             plans.append(count)
-            return [taken] if len(plans) == 1 else plan(count)
+            return [taken] if len(plans) == 1 else plan(count, held)
 
         monkeypatch.setattr(local, "plan_nodes", plan_clash)
         with LocalKafka() as second:

@@ -59,6 +59,7 @@ class LocalKafka:
         self._timeout = timeout
         self._command: list[str] = []
         self._nodes: dict[int, Node] = {}
+        self._ports = ExitStack()  # held for nodes that are away
         self._frozen: set[int] = set()
         self._processes: ProcessGroup | None = None
 
@@ -96,6 +97,7 @@ class LocalKafka:
             self._processes.close()
             self._processes = None
             self._nodes = {}
+            self._ports.close()
             self._frozen.clear()
 
     def leader(self, topic: str, partition: int = 0) -> int:
@@ -139,7 +141,7 @@ class LocalKafka:
         with ExitStack() as undo:
             undo.callback(self.stop)
             self._processes = ProcessGroup()
-            self._nodes = {node.number: node for node in plan_nodes(self._count)}
+            self._nodes = {node.number: node for node in plan_nodes(self._count, self._ports)}
             nodes, cluster_id = self._nodes.values(), make_cluster_id()
             self._format(nodes, cluster_id)
             for node in nodes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 from base64 import b64encode
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -36,10 +37,19 @@ class Node:
 def free_ports(count: int) -> list[int]:
     """Return ports that are free now; nothing keeps them so until a node binds them."""
     with ExitStack() as held:  # together, or the same one might be given out twice
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind((HOST, 0))
-        return [each.getsockname()[1] for each in sockets]
+        return hold_ports(count, held)
+
+
+def hold_ports(count: int, held: ExitStack) -> list[int]:
+    """Return free ports, which nobody else is given as long as they are `held`.
+
+    On Linux a server that asks for one of them by its number has it all the same, also when it is started again.
+    """
+    sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+    for each in sockets:
+        each.bind((HOST, 0))
+        each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as Java's servers set it
+    return [each.getsockname()[1] for each in sockets]
 
 
 def make_cluster_id() -> str:
@@ -47,8 +57,11 @@ def make_cluster_id() -> str:
     return "k" + b64encode(uuid4().bytes, altchars=b"-_").decode().rstrip("=")[1:]
 
 
-def plan_nodes(count: int) -> list[Node]:
-    ports = free_ports(2 * count)
+def plan_nodes(count: int, held: ExitStack) -> list[Node]:
+    """The nodes of a cluster, whose ports are held where that keeps them from nobody but others."""
+    ports = hold_ports(2 * count, held)
+    if sys.platform != "linux":
+        held.close()
     return [Node(number=n + 1, port=ports[2 * n], controller_port=ports[2 * n + 1]) for n in range(count)]
 
 
