@@ -261,6 +261,19 @@ def test_a_task_of_an_older_driver_ends_no_transaction_of_a_newer_one(output, ka
     assert output.values() == ["new"]
 
 
+def test_a_kept_producer_of_an_older_driver_writes_nothing_any_more(output, kafka_topic):
+    """Though the newer one has written nothing yet: it would find the output moved under its own start."""
+    source = kafka_topic()
+    old = output.target().claim("old")
+    assert old.write(source, [r(source, 0, 1)], [("k", "old")])
+    new = output.target().claim("new")
+
+    with pytest.raises(Fenced, match="belongs to another driver now, new"):
+        old.write(source, [r(source, 1, 2)], [("k", "too late")])
+    assert new.write(source, [r(source, 1, 3)], [("k", "new")])
+    assert sorted(output.values()) == ["new", "old"]
+
+
 def test_a_task_of_an_older_driver_writes_nothing_after_a_newer_one_has_come(output, kafka_topic, monkeypatch):
     """Also if that comes after its last look, and its tasks have had their producers by then."""
     source = kafka_topic()

@@ -1,19 +1,21 @@
 """The reader of a range where the client stands still, beside a real broker that answers."""
 
+import gc
 import time
+import weakref
 
 import pytest
 from confluent_kafka import KafkaError
 from confluent_kafka import TopicPartition as ClientPartition
 
 from kafka_direct import OffsetRange, testing
-from kafka_direct.broker import idle, reader
+from kafka_direct.broker import Cluster, idle, reader
 from kafka_direct.broker.appetite import HEARTY
 from kafka_direct.broker.chunk import Failure
 from kafka_direct.broker.reader import OF_DSTREAMS, _Lent, _Reading, read_chunks
 from kafka_direct.broker.worker_consumer import MessageConsumer, build_fastest
 from kafka_direct.errors import BrokerUnavailable, ConfigError
-from kafka_direct.options import ClientParams
+from kafka_direct.options import ClientParams, Subscription
 
 both_kinds = pytest.mark.parametrize("build", [MessageConsumer, build_fastest])
 
@@ -123,6 +125,43 @@ def test_few_idle_consumers_are_kept(kafka, kafka_topic, kafka_produce):
     for consumer in before:
         with pytest.raises(RuntimeError, match="closed"):
             consumer.client.poll(0)
+
+
+def test_a_callback_that_raises_holds_up_no_close(kafka, kafka_topic, kafka_produce):
+    """It fails the reading that it is called in, and leaves nothing behind that a consumer waits for to be gone."""
+    topic, is_armed = kafka_topic(partitions=2), []
+    for partition in range(2):
+        kafka_produce(topic, ["x"] * 10_000, partition=partition)
+
+    def stats(_):
+        if is_armed:
+            raise RuntimeError("of the user's")
+
+    keys = {"bootstrap.servers": kafka.bootstrap_servers, "statistics.interval.ms": 5, "stats_cb": stats}
+    params = ClientParams.parse(keys | {"client.id": topic})
+    readings = [read_chunks(MessageConsumer, params, OffsetRange(topic, n % 2, 0, 10_000)) for n in range(3)]
+    for reading in readings:
+        next(reading)
+    is_armed.append(True)
+
+    with pytest.raises(RuntimeError, match="of the user's"):
+        list(readings[0])
+    for reading in readings[1:]:
+        reading.close()  # closes a consumer: one of a kind is kept
+
+
+def test_a_connection_that_asked_in_vain_is_gone_with_its_owner(kafka):
+    """What a question has failed with holds nothing that holds the connection."""
+    params = ClientParams.parse({"bootstrap.servers": kafka.bootstrap_servers})
+    gc.disable()
+    try:
+        cluster = Cluster(params)
+        assert cluster.find_available(Subscription.parse(["there-is-none"])).latest == {}
+        client = weakref.ref(cluster._admin)
+        del cluster
+        assert client() is None
+    finally:
+        gc.enable()
 
 
 def test_what_a_connection_complains_of_is_told(kafka, kafka_topic, kafka_produce):

@@ -1,12 +1,14 @@
 """Writing through the data source: rows to records, in batches and streams, and what is refused."""
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.errors import PySparkException, StreamingQueryException
 
 from kafka_direct.broker import KafkaRecord, TransactionalOutput, write_records
-from kafka_direct.errors import ConfigError
+from kafka_direct.errors import BrokerUnavailable, ConfigError
 from kafka_direct.offsets import OffsetRange
 from kafka_direct.options import ClientParams
+from kafka_direct.testing import wait_until
 
 SCHEMA = (
     "topic STRING, key BINARY, value STRING, partition INT, headers ARRAY<STRUCT<key: STRING, value: BINARY>>, x INT"
@@ -140,6 +142,28 @@ def test_a_partition_that_is_not_there_is_named_by_any_producer(kafka, kafka_top
         with pytest.raises(ConfigError, match=said):
             output.write(topic, [OffsetRange(topic, 0, number, number + 1)], [KafkaRecord("a", partition=7)])
         assert output.write(topic, [OffsetRange(topic, 0, number, number + 1)], [("k", "v")])
+
+
+def test_a_kept_producer_finds_a_partition_that_was_added(kafka, kafka_topic):
+    """What it knows of the topic is from when it last looked."""
+    topic, params = kafka_topic(), ClientParams.parse({"bootstrap.servers": kafka.bootstrap_servers})
+    output = TransactionalOutput(params=params, name=topic, topic=topic)
+    assert write_records(params, [(topic, {"value": b"a"})]) == 1
+    assert output.write(topic, [OffsetRange(topic, 0, 0, 1)], [("k", "v")])
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    admin.create_partitions([NewPartitions(topic, 2)])[topic].result(30)
+    wait_until(lambda: len(admin.list_topics(topic, timeout=10).topics[topic].partitions) == 2, "the new partition")
+
+    assert write_records(params, [(topic, {"value": b"a", "partition": 1})]) == 1
+    assert output.write(topic, [OffsetRange(topic, 0, 1, 2)], [KafkaRecord("a", partition=1)])
+
+
+def test_a_record_that_no_broker_acknowledges(kafka):
+    """Is no refusal: nobody has answered."""
+    params = ClientParams.parse({"bootstrap.servers": "127.0.0.1:1", "message.timeout.ms": 1000})
+
+    with pytest.raises(BrokerUnavailable, match=r"no answer from Kafka at 127\.0\.0\.1:1 while writing to topic t"):
+        write_records(params, [("t", {"value": b"a"})])
 
 
 @pytest.mark.parametrize(

@@ -138,13 +138,18 @@ def test_precedence(direct, kafka, kafka_topic, kafka_produce):
     assert start_of(direct([topic], fromOffsets={})) == {0: 5, 1: 5, 2: 5}
 
 
-def test_where_a_stream_of_a_log_stands_before_its_start(ssc, direct, ten, tmp_path):
-    """Where it goes on, and not where a new one would begin."""
-    ssc.checkpoint(str(tmp_path))
+@pytest.mark.parametrize("is_late", [False, True])
+def test_where_a_stream_of_a_log_stands_before_its_start(ssc, direct, ten, tmp_path, is_late):
+    """Where it goes on, and not where a new one would begin, whenever the context is told of the directory."""
     log = OffsetLog(str(tmp_path), "orders")
     log.plan(Batch(id=0, ranges=(OffsetRange(ten, 0, 0, 4),), times=(1000,)))
 
-    assert start_of(direct([ten], name="orders")) == {0: 4}
+    if not is_late:
+        ssc.checkpoint(str(tmp_path))
+    stream = direct([ten], name="orders")
+    ssc.checkpoint(str(tmp_path))
+
+    assert start_of(stream) == {0: 4}
 
 
 def test_beyond_the_end_waits(ssc, direct, kafka_topic, kafka_produce, collected):

@@ -138,8 +138,7 @@ class QueryPlace:
                 "state of a batch that never ran; start it on a new checkpoint, with what export --output json "
                 "prints as its startingOffsets."
             )
-        entries = map(self._log.entry, reversed(self._log.planned_ids()))
-        last_ms = next((entry.time_ms for entry in entries if not entry.is_reset), None)
+        last_ms = self._last_work_ms()
         if last_ms is None or now_ms - last_ms >= BUSY_MS:
             return None
         ago, left = (now_ms - last_ms) // 1000, -(-(last_ms + BUSY_MS - now_ms) // 1000)
@@ -147,6 +146,17 @@ class QueryPlace:
             f"{self.title} seems to be running: it planned a batch {ago} s ago; stop it, and wait {left} s or add "
             "--force (a query that does run then stops at its next batch)."
         )
+
+    def _last_work_ms(self) -> int | None:
+        """When the query itself planned a batch last; None if resets alone, or what cannot be read, are left of it."""
+        for batch_id in reversed(self._log.planned_ids()):
+            try:
+                entry = self._log.entry(batch_id)
+            except CorruptLog:
+                return None
+            if not entry.is_reset:
+                return entry.time_ms
+        return None
 
     def caution(self, standing: Standing) -> list[str]:
         return [

@@ -161,7 +161,7 @@ class Cluster:
 
         def describe(admin: AdminClient) -> dict[str, Any]:
             futures = admin.describe_topics(TopicCollection(names), request_timeout=_attempt(deadline))
-            return {name: topic for name, future in futures.items() if (topic := _unless_unknown(future)) is not None}
+            return {name: topic for name, future in futures.items() if (topic := _answer(future)) is not None}
 
         return self._ask(describe, f"describing {_some(names)}", deadline)
 
@@ -182,7 +182,7 @@ class Cluster:
                 {
                     TopicPartition(p.topic, p.partition): found.offset
                     for p, future in futures.items()
-                    if (found := _unless_unknown(future) if patience.is_over() else future.result()) is not None
+                    if (found := _answer(future, is_unknown_final=patience.is_over())) is not None
                 }
                 for futures in asked
             ]
@@ -251,13 +251,15 @@ def _attempt(deadline: Deadline) -> float:
     return min(max(deadline.left(), 0.1), ATTEMPT_SECONDS)
 
 
-def _unless_unknown(future: Any) -> Any:
-    try:
+def _answer(future: Any, *, is_unknown_final: bool = True) -> Any:
+    """None for what the broker does not know, if it is asked for the last time."""
+    failure = future.exception()
+    if failure is None:
         return future.result()
-    except KafkaException as failure:
-        if failure.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            return None
-        raise
+    if is_unknown_final and failure.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+        return None
+    # Another one: raised itself, it would hold the frames that hold its future, and so the client.
+    raise KafkaException(failure.args[0])
 
 
 def _some(names: Collection[str]) -> str:

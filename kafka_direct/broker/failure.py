@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 from confluent_kafka import KafkaError, KafkaException
 
 from kafka_direct.errors import BrokerError, BrokerUnavailable, ConfigError, KafkaDirectError
+from kafka_direct.options.callback import holding_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, TypeVar
+
+    from confluent_kafka import Consumer
 
     from kafka_direct.options import ClientParams
 
@@ -26,6 +29,7 @@ PASSING = frozenset(
         KafkaError._TRANSPORT,  # noqa: SLF001  librdkafka's own codes are underscored by name
         KafkaError._TIMED_OUT,  # noqa: SLF001
         KafkaError._TIMED_OUT_QUEUE,  # noqa: SLF001
+        KafkaError._MSG_TIMED_OUT,  # noqa: SLF001
         KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
         KafkaError._WAIT_COORD,  # noqa: SLF001
         KafkaError.LEADER_NOT_AVAILABLE,
@@ -72,6 +76,12 @@ def build_client(kind: Callable[..., T], config: Mapping[str, Any], **extra: Any
         raise ConfigError(
             f"kafkaParams are not accepted by librdkafka: {reason.rstrip('.')}; correct that key."
         ) from cause
+
+
+def close_client(client: Consumer) -> None:
+    """Close a consumer, whatever callbacks it has."""
+    with holding_errors():
+        client.close()
 
 
 def translate(error: KafkaError, asking: str, servers: str, reason: str = "") -> KafkaDirectError:

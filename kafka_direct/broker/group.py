@@ -10,7 +10,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from kafka_direct.offsets import TopicPartition
 
 from .deadline import Deadline
-from .failure import build_client, is_passing, servers_of, translate
+from .failure import build_client, close_client, is_passing, servers_of, translate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -61,7 +61,7 @@ class ConsumerGroup:
 
     def close(self) -> None:
         if self._consumer is not None:
-            self._consumer.close()
+            close_client(self._consumer)
             self._consumer = None
 
     def _ask(self, question: Callable[[Consumer], T], asking: str) -> T:

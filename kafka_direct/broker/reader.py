@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
@@ -16,6 +16,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from kafka_direct.errors import BrokerUnavailable, KafkaDirectError
 from kafka_direct.offsets import Loss, LossCause, offsets_lost
+from kafka_direct.options.callback import holding_errors
 
 from .appetite import UNKNOWN, Appetite, Taste
 from .chunk import Chunk
@@ -276,9 +277,9 @@ class _Lent(Generic[ChunkT]):
 
     def give_back(self) -> None:
         self.consumer.unassign()
-        with suppress(Exception):  # raised by a callback of the user's, and not for this reading
-            for dropped in _idle.keep(self._key, self.consumer):
-                dropped.close()
+        for dropped in _idle.keep(self._key, self.consumer):
+            dropped.close()
+        with holding_errors():  # of callbacks, and not for this reading
             for _, idle in _idle.kept():
                 idle.client.poll(0)  # has it say what it has to: statistics would pile up
 

@@ -141,6 +141,8 @@ class TransactionalOutput:
         Committed at the block's end, aborted on its error.
         """
         key = (self.params, writer)
+        if not self._is_claiming():
+            self.require_owner()  # a newer driver's producers are left alone, and its claim is final
         producer = _idle.take(key) or self._new_producer(writer)
         advance = judge()
         try:
@@ -161,13 +163,15 @@ class TransactionalOutput:
         _idle.keep(key, producer)
 
     def _new_producer(self, writer: str) -> TransactionalProducer:
-        """A producer that fences all others of its id; those of a newer driver are left alone."""
-        if self == self._drivers():  # whoever claims the output is newer
-            return TransactionalProducer(self.params, writer)
-        self.require_owner()
+        """A producer that fences all others of its id."""
         producer = TransactionalProducer(self.params, writer)
-        self.require_owner()  # who comes from here on fences this one
+        if not self._is_claiming():
+            self.require_owner()  # that takes long; who comes from here on fences this one
         return producer
+
+    def _is_claiming(self) -> bool:
+        """Whether this is about the drivers themselves: whoever claims the output is newer than all of them."""
+        return self == self._drivers()
 
     def _begin(self, producer: TransactionalProducer, advance: Advance, note: dict[str, Any]) -> None:
         offsets = [

@@ -12,7 +12,7 @@ from kafka_direct.errors import ArgumentTypeError, ConfigError, Fenced, KafkaDir
 
 from .deadline import Deadline
 from .failure import build_client, servers_of, translate, translate_write
-from .undelivered import Undelivered
+from .undelivered import Undelivered, produce
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -107,14 +107,12 @@ class TransactionalProducer:
             raise ArgumentTypeError(
                 f"a record to write is a (key, value) or a KafkaRecord; this is a {type(record).__name__}."
             )
+        parts = {"key": record[0], "value": record[1]} if is_pair else record._asdict()
+        given = {"topic": topic} | {name: value for name, value in parts.items() if value is not None}
         try:
-            if is_pair:
-                self._client.produce(topic, record[1], record[0])
-            else:
-                given = {name: value for name, value in record._asdict().items() if value is not None}
-                self._client.produce(**{"topic": topic, **given})
+            produce(self._client, **given)
         except KafkaException as failure:
-            at = topic if is_pair else record.topic or topic
+            at = given["topic"]
             raise self._translated(failure.args[0], f"writing to topic {at}", at) from failure
         except TypeError as cause:
             raise ArgumentTypeError(

@@ -1,11 +1,15 @@
-"""`Undelivered`: the first record that a producer could not deliver."""
+"""Giving a record to a producer, and `Undelivered`: the first one that it could not deliver."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import KafkaError, KafkaException
 
 if TYPE_CHECKING:
-    from confluent_kafka import KafkaError, Message
+    from confluent_kafka import Message, Producer
+
+LOOK_SECONDS = 10.0
 
 
 class Undelivered:
@@ -22,3 +26,18 @@ class Undelivered:
     def __call__(self, error: KafkaError | None, message: Message) -> None:
         if error is not None and self.error is None:
             self.error, self.topic = error, str(message.topic())
+
+
+def produce(producer: Producer, **record: Any) -> None:
+    """`Producer.produce`; a partition that has been added since the producer last looked is looked for.
+
+    Raises:
+        BufferError, KafkaException: as that does.
+    """
+    try:
+        producer.produce(**record)
+    except KafkaException as failure:
+        if failure.args[0].code() != KafkaError._UNKNOWN_PARTITION:  # noqa: SLF001  underscored by name
+            raise
+        producer.list_topics(record["topic"], timeout=LOOK_SECONDS)
+        producer.produce(**record)

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from confluent_kafka import Consumer, Message
 
 from kafka_direct.errors import BrokerError, ConfigError
+from kafka_direct.options.callback import holding_errors
 
 from .chunk import Chunk, MessageChunk
-from .failure import build_client
+from .failure import build_client, close_client
 from .librdkafka import load_librdkafka
 from .record_array import RecordArray
 
@@ -75,14 +76,19 @@ class MessageConsumer:
         collecting = gc.isenabled()
         gc.disable()
         try:
-            first = self.client.consume(1, seconds)
-            return MessageChunk(first + self.client.consume(count - 1, 0) if first and count > 1 else first)
+            with holding_errors() as raised:
+                messages = self.client.consume(1, seconds)
+                if messages and count > 1:
+                    messages += self.client.consume(count - 1, 0)
         finally:
             if collecting:
                 gc.enable()
+        if raised:
+            raise raised[0]
+        return MessageChunk(messages)
 
     def close(self) -> None:
-        self.client.close()
+        close_client(self.client)
 
 
 class ArrayConsumer:
@@ -100,7 +106,7 @@ class ArrayConsumer:
         self.client = build_client(Consumer, {**config, _PLUGINS: str(library.path)})
         self._handle: int | None = library.loops.kafka_direct_take_client()
         if self._handle is None:
-            self.client.close()
+            close_client(self.client)
             raise ConfigError("librdkafka has not shown a new client to its plugin.")
         # The one callback that also comes by a partition's queue, as for a topic that is gone. It would call Python,
         # and does nothing there unless the user has one; without it librdkafka logs the error.
@@ -121,7 +127,10 @@ class ArrayConsumer:
             self._queue = None
 
     def poll(self, count: int, seconds: float) -> RecordArray:
-        told = self.client.consume(count, 0)
+        with holding_errors() as raised:
+            told = self.client.consume(count, 0)
+        if raised:
+            raise raised[0]
         if not all(map(Message.error, told)):
             raise BrokerError(
                 "librdkafka sent records to its client's queue; set KAFKA_DIRECT_COMPILED=0 and report this."
@@ -134,7 +143,7 @@ class ArrayConsumer:
 
     def close(self) -> None:
         self.unassign()
-        self.client.close()
+        close_client(self.client)
 
     def _take(self, pointers: ctypes.Array[ctypes.c_void_p], first: int, count: int, seconds: float) -> int:
         place = ctypes.addressof(pointers) + first * ctypes.sizeof(ctypes.c_void_p)

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaException, Producer
 
 from .failure import build_client, servers_of, translate_write
 from .idle import IdleClients
-from .undelivered import Undelivered
+from .undelivered import Undelivered, produce
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -65,7 +65,7 @@ class _Writing:
     def _enqueue(self, topic: str, record: dict[str, Any]) -> None:
         while True:
             try:
-                self._producer.produce(topic, **record)
+                produce(self._producer, topic=topic, **record)
             except BufferError:
                 self._producer.poll(FULL_SECONDS)
                 self._check()

@@ -90,9 +90,6 @@ class Source:
 
     def resolve_start(self) -> None:
         """Fix where the stream begins if the log knows nothing, and refuse what does not exist."""
-        directory = jvm.checkpoint_directory(self._ssc)
-        if directory is not None:
-            self._history = OffsetLog(directory, self.spec.name).load()
         self._limits(dict.fromkeys(self.current_offsets(), 0))  # refuses rates that are none
 
     def open(self) -> None:
@@ -388,6 +385,8 @@ class Source:
 
     def current_offsets(self) -> dict[TopicPartition, int]:
         """Where the next batch continues."""
+        if self._report is None and (directory := jvm.checkpoint_directory(self._ssc)) is not None:
+            self._history = OffsetLog(directory, self.spec.name).load()  # as the start would find it
         with self._lock:
             return (self._history.last or self._planner.first()).end()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -91,7 +92,8 @@ class ClientParams:
             isolation_level=_isolation_level(given.pop("isolation.level", ISOLATION_LEVELS[0])),
             auto_offset_reset=None if reset is None else _reset(reset),
             entries=tuple(
-                (key, Callback.of(value) if callable(value) else value) for key, value in sorted(given.items())
+                (key, Callback.of(value, is_asked=key == "oauth_cb") if callable(value) else value)
+                for key, value in sorted(given.items())
             ),
         )
 
@@ -171,7 +173,7 @@ class ClientParams:
                 "in kafkaParams exclude; leave these keys out."
             )
         timeout = given.get("transaction.timeout.ms", 60_000)
-        if not str(timeout).isdecimal():
+        if not re.fullmatch("[0-9]{1,9}", str(timeout)):
             raise ConfigError(f"transaction.timeout.ms is {timeout!r}; give milliseconds, such as 60000.")
         return given | {"transactional.id": transactional_id}
 

@@ -37,6 +37,8 @@ class KafkaSink:
         params = ClientParams.parse(kafkaParams)
         if not isinstance(name, str) or not name.strip():
             raise ConfigError(f"name={name!r} names the output: it begins its transactional.ids and is its group.")
+        if name.endswith(("-driver", "-batches")):
+            raise ConfigError(f"name={name!r} ends like a group that an output has beside its own; give another.")
         params.for_transactions(name)  # refuses what excludes transactions
         Subscription.parse([topic])
         self._target = TransactionalOutput(params=params, name=name, topic=topic)

@@ -72,5 +72,5 @@ class FinishedBatches:
     def _entry(self, number: int) -> QueryEntry | None:
         try:
             return decode_entry(self._planned.read(str(number)))
-        except (FileNotFoundError, ValueError, TypeError, LookupError, AttributeError):
+        except (FileNotFoundError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
             return None  # what it cannot tell is not learned; Spark says what is wrong with it

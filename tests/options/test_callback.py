@@ -4,6 +4,7 @@ import pytest
 from pyspark import cloudpickle
 
 from kafka_direct.options import ClientParams
+from kafka_direct.options.callback import holding_errors
 
 SERVERS = {"bootstrap.servers": "b"}
 
@@ -58,3 +59,26 @@ def test_what_cannot_be_looked_up_is_equal_to_its_copies():
     params = ClientParams.parse(SERVERS | {"stats_cb": Unhashable()})
 
     assert travelled(params) == params
+
+
+def test_errors_wait_until_the_clients_call_has_returned():
+    """Raised in it they would take messages along. What is asked, such as for a token, is told that it failed."""
+
+    def fail(_):
+        raise RuntimeError("of the user's")
+
+    def refuse(_):
+        raise RuntimeError("no token")
+
+    params = ClientParams.parse(SERVERS | {"stats_cb": fail, "oauth_cb": refuse})
+    stats, oauth = (dict(travelled(params).entries)[key] for key in ("stats_cb", "oauth_cb"))
+
+    with pytest.raises(RuntimeError, match="of the user's"):
+        stats("")
+    with holding_errors() as raised:
+        assert stats("") is None
+        with pytest.raises(RuntimeError, match="no token"):
+            oauth("")
+    assert [str(error) for error in raised] == ["of the user's"]
+    with pytest.raises(RuntimeError, match="of the user's"):
+        stats("")

@@ -272,7 +272,7 @@ def test_idempotence_that_is_given_stands():
     assert parse(enable_idempotence=True, acks=1).for_producer()["enable.idempotence"] == "true"
 
 
-@pytest.mark.parametrize("timeout", ["soon", "env:TRANSACTION_TIMEOUT", -1])
+@pytest.mark.parametrize("timeout", ["soon", "env:TRANSACTION_TIMEOUT", -1, "1" * 5000])
 def test_the_timeout_of_transactions_is_a_number(timeout, monkeypatch):
     """Told when the sink is made; a reference is looked up first."""
     monkeypatch.setenv("TRANSACTION_TIMEOUT", "1 minute")
