@@ -256,6 +256,8 @@ def _answer(future: Any, *, is_unknown_final: bool = True) -> Any:
     failure = future.exception()
     if failure is None:
         return future.result()
+    if not isinstance(failure, KafkaException):
+        raise failure
     if is_unknown_final and failure.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
         return None
     # Another one: raised itself, it would hold the frames that hold its future, and so the client.

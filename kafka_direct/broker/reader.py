@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
@@ -277,9 +277,10 @@ class _Lent(Generic[ChunkT]):
 
     def give_back(self) -> None:
         self.consumer.unassign()
-        for dropped in _idle.keep(self._key, self.consumer):
-            dropped.close()
-        with holding_errors():  # of callbacks, and not for this reading
+        # Whatever is wrong with the others is nothing to this reading.
+        with suppress(Exception), holding_errors():
+            for dropped in _idle.keep(self._key, self.consumer):
+                dropped.close()
             for _, idle in _idle.kept():
                 idle.client.poll(0)  # has it say what it has to: statistics would pile up
 

@@ -58,11 +58,11 @@ def holding_errors() -> Iterator[list[Exception]]:
     messages are left somewhere never ends: neither `close` nor the freeing of its object returns.
     """
     held: list[Exception] = []
-    _thread.held = held
+    before, _thread.held = getattr(_thread, "held", None), held
     try:
         yield held
     finally:
-        _thread.held = None
+        _thread.held = before
 
 
 def _arrive(function: Callable[..., Any], id_: str, is_asked: bool) -> Callback:  # noqa: FBT001  pickle calls it
