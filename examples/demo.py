@@ -30,7 +30,7 @@ from kafka_direct.testing import cluster, create_topic, delete_topic
 
 PARTITIONS = len(WEIGHTS)
 BATCHES_BEFORE_KILL = 6
-INTO_THE_BATCH = 0.1  # seconds from its plan to the kill
+INTO_THE_BATCH = 0.1  # seconds from its plan to the kill, where batches last so long
 TIME_LIMIT = 600
 
 
@@ -101,15 +101,17 @@ class Demo:
 
     def _kill_in_a_batch(self):
         """Kill the driver between the plan of a batch and its commit; return the batches that it had not finished."""
+        wait = INTO_THE_BATCH
         for report in self._driver.reports(self._deadline):
             if report is not None:
                 self._show(report)
             elif self._running():
-                time.sleep(INTO_THE_BATCH)
+                time.sleep(wait)
                 self._driver.signal(signal.SIGSTOP)
                 if killed := self._running():
                     break
-                self._driver.signal(signal.SIGCONT)  # too late: it was just done
+                self._driver.signal(signal.SIGCONT)
+                wait /= 2  # too late: it was done already
         for report in self._driver.kill():
             self._show(report)
         text = f"the driver is killed in the middle of batch {killed[0].id}; the writer goes on\n"
