@@ -194,13 +194,16 @@ def test_a_query_at_work(query):
     assert "seems to be running: it planned a batch 59 s ago; stop it, and wait 1 s" in query.obstacle(1999 + BUSY_MS)
 
 
-def test_a_reset_is_no_work_of_the_query(query, files):
+def test_a_reset_is_no_work_of_the_query(query, files, tmp_path):
     """Its undoing, which is printed for now, is not refused for a minute."""
     query.move({T0: 5}, {}, 2000 + BUSY_MS)
 
     assert query.obstacle(2001 + BUSY_MS) is None
     assert "it planned a batch 59 s ago" in query.obstacle(1999 + BUSY_MS)
     files.write("offsets/1", "torn")
+    assert query.obstacle(1999 + BUSY_MS) is None
+    for name in "01":
+        (tmp_path / "offsets" / name).unlink()  # as Spark does with old ones
     assert query.obstacle(1999 + BUSY_MS) is None
 
 
