@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaError
 
+from kafka_direct.broker.delivery import Undelivered
 from kafka_direct.broker.transactional_producer import TransactionalProducer
-from kafka_direct.broker.undelivered import Undelivered
 from kafka_direct.errors import BrokerError, BrokerUnavailable, Fenced
 
 

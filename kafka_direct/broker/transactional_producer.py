@@ -11,8 +11,8 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from kafka_direct.errors import ArgumentTypeError, ConfigError, Fenced, KafkaDirectError
 
 from .deadline import Deadline
+from .delivery import Undelivered, produce
 from .failure import build_client, servers_of, translate, translate_write
-from .undelivered import Undelivered, produce
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

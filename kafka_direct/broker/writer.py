@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException, Producer
 
+from .delivery import Undelivered, produce
 from .failure import build_client, servers_of, translate_write
 from .idle import IdleClients
-from .undelivered import Undelivered, produce
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
