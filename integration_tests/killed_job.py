@@ -244,7 +244,7 @@ def install():
     wrap(LogFiles, "delete", keep_plan, at("in pruning"))
     wrap(OffsetLog, "commit", at("between output and commit"), at("after the commit"))
     wrap(OffsetLog, "commit", after=lambda log, batch_id: is_finished(log, batch_id) and finished.set())
-    wrap(Compute, "__getstate__", at("before a checkpoint"), at("in pickling a checkpoint"))
+    wrap(Compute, "__reduce__", at("before a checkpoint"), at("in pickling a checkpoint"))
     wrap(Source, "compute", before=note_run)
     wrap(Source, "finish", after=note_failure)
     if RUN.moment == "in a checkpoint write":

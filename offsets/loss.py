@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from kafka_direct.checkpointed import persisted
 from kafka_direct.errors import OffsetsLost
+
+from .topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from .topic_partition import TopicPartition
 
 
 class LossCause(StrEnum):
@@ -39,6 +40,25 @@ class Loss:
     earliest: int | None
     latest: int | None
     resumed: int | None
+
+    @classmethod
+    def revived(cls, _version: int, state: dict[str, Any]) -> Loss:
+        partition, cause = TopicPartition(*state["topic_partition"]), LossCause[state["cause"]]
+        return cls(**state | {"topic_partition": partition, "cause": cause})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return persisted(
+            self,
+            "loss",
+            {
+                "topic_partition": (self.topic_partition.topic, self.topic_partition.partition),
+                "cause": self.cause.name,
+                "wanted": self.wanted,
+                "earliest": self.earliest,
+                "latest": self.latest,
+                "resumed": self.resumed,
+            },
+        )
 
     def __str__(self) -> str:
         available = "nothing" if self.earliest is None else f"offsets {self.earliest} to {self.latest}"

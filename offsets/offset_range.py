@@ -6,12 +6,15 @@ Ranges are half-open everywhere: `fromOffset` is read, `untilOffset` is not.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+from kafka_direct.checkpointed import public
 from kafka_direct.errors import ArgumentTypeError, ConfigError
 
 from .topic_partition import TopicPartition
 
 
+@public()
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
     """The records of a partition from `fromOffset` (inclusive) to `untilOffset` (exclusive).
@@ -39,6 +42,9 @@ class OffsetRange:
                 f"{self}: fromOffset {self.fromOffset} is greater than untilOffset {self.untilOffset}; swap them, or "
                 "make both equal for an empty range."
             )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.topic, self.partition, self.fromOffset, self.untilOffset)
 
     def __str__(self) -> str:
         return f"OffsetRange({self.topic}-{self.partition} [{self.fromOffset} -> {self.untilOffset}))"

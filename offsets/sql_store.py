@@ -16,6 +16,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kafka_direct.checkpointed import persisted
 from kafka_direct.errors import ArgumentTypeError, ConfigError, Fenced
 
 from .progress import Advance, Progress, plan_advance, plan_start
@@ -74,6 +75,17 @@ class SqlOffsetStore:
         self.name = name
         self.table = table
         self._paramstyle = paramstyle
+
+    @classmethod
+    def revived(cls, _version: int, state: dict[str, Any]) -> SqlOffsetStore:
+        store = cls.__new__(cls)
+        vars(store).update(name=state["name"], table=state["table"], _paramstyle=state["paramstyle"])
+        return store
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        plain = {"name": self.name, "table": self.table, "paramstyle": self._paramstyle}
+        # The user's function comes later: it may be a method of an object that holds the sink of this store.
+        return persisted(self, "sql-store", plain, later={"_connect": self._connect})
 
     @property
     def schema(self) -> str:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+from kafka_direct.checkpointed import public
 from kafka_direct.errors import ArgumentTypeError, ConfigError
 
 
+@public()
 @dataclass(frozen=True, slots=True, order=True)
 class TopicPartition:
     """One partition of a topic; equal by value, hashable, ordered by topic and then number.
@@ -29,6 +32,9 @@ class TopicPartition:
             raise ConfigError(
                 f"TopicPartition({self.topic!r}, {self.partition}): a topic has a name, partitions count from 0."
             )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.topic, self.partition)
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"

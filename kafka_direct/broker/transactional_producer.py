@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from kafka_direct.checkpointed import public
 from kafka_direct.errors import ArgumentTypeError, ConfigError, Fenced, KafkaDirectError
 
 from .deadline import Deadline
@@ -43,6 +44,7 @@ _FENCED = frozenset(
 )
 
 
+@public("kafka_direct.sinks")
 class KafkaRecord(NamedTuple):
     """A record to write; `timestamp` in milliseconds since the epoch. Without a partition the key decides."""
 

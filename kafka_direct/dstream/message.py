@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka_direct.broker.chunk import MessageChunk, headers_of
+from kafka_direct.checkpointed import persisted, public
 from kafka_direct.errors import ArgumentTypeError
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _JSON = json.JSONDecoder()
 
 
+@public()
 class KafkaMessage(NamedTuple):
     """One record, as a messageHandler receives it; `key` and `value` are after the decoders.
 
@@ -35,6 +37,7 @@ class KafkaMessage(NamedTuple):
     headers: list[tuple[str, bytes | None]]
 
 
+@public()
 def utf8_decoder(value: bytes | None) -> str | None:
     r"""Decode UTF-8 bytes; a record without a key or value has None there.
 
@@ -65,6 +68,21 @@ class Elements:
         for name, function in functions.items():
             if function is not None and not callable(function):
                 raise ArgumentTypeError(f"{name} must be a function, or None; it is {function!r}.")
+
+    @classmethod
+    def revived(cls, _version: int, state: dict[str, Any]) -> Elements:
+        return cls(**state)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return persisted(
+            self,
+            "elements",
+            {
+                "key_decoder": self.key_decoder,
+                "value_decoder": self.value_decoder,
+                "message_handler": self.message_handler,
+            },
+        )
 
     def of(self, chunk: Chunk, partition: TopicPartition) -> Iterable[Any]:
         """The elements of some fetched records of a partition, in order; a handler wants them as messages."""

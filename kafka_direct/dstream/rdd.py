@@ -16,6 +16,7 @@ from pyspark.core.rdd import PipelinedRDD
 from kafka_direct.broker import Cluster, check_reader
 from kafka_direct.broker.reader import DEFAULT_POLL_SECONDS, read_chunks
 from kafka_direct.broker.worker_consumer import MessageConsumer, build_fastest
+from kafka_direct.checkpointed import public
 from kafka_direct.errors import ArgumentTypeError, ConfigError
 from kafka_direct.offsets import OffsetRange, find_start, offsets_lost
 from kafka_direct.options import ClientParams, Subscription
@@ -74,6 +75,7 @@ def as_tuples(ranges: Iterable[OffsetRange]) -> tuple[tuple[str, int, int, int],
     return tuple((r.topic, r.partition, r.fromOffset, r.untilOffset) for r in ranges)
 
 
+@public()
 class KafkaRDD(PipelinedRDD):
     """An RDD over offset ranges of Kafka."""
 
@@ -156,6 +158,7 @@ def _begin(blank: Iterable[Any]) -> None:
     spare_collector()
 
 
+@public()
 def createRDD(  # noqa: PLR0913, PLR0917  PySpark 2.4's signature
     sc: SparkContext,
     kafkaParams: Mapping[str, Any],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kafka_direct.errors import ArgumentTypeError, ConfigError
@@ -28,6 +28,19 @@ class StreamSpec:
     elements: Elements
     max_rate: RatePerPartition | None  # None: as SparkConf has it
     min_rate: RatePerPartition | None
+
+    @classmethod
+    def of_state(cls, state: dict[str, Any]) -> StreamSpec:
+        rates = {name: _rate_of_state(state[name]) for name in ("max_rate", "min_rate")}
+        return cls(**state | rates | {"from_offsets": parse_from_offsets(state["from_offsets"])})
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps: plain data, and the user's functions."""
+        return {field.name: getattr(self, field.name) for field in fields(self)} | {
+            "from_offsets": None if self.from_offsets is None else str(self.from_offsets),
+            "max_rate": _rate_state(self.max_rate),
+            "min_rate": _rate_state(self.min_rate),
+        }
 
     @property
     def reset(self) -> Position | None:
@@ -71,3 +84,16 @@ def parse_from_offsets(value: Any) -> Position | Positions | None:
             "fromOffsets must be a dict of TopicPartition to a position, such as {TopicPartition('t', 0): 42}."
         )
     return parse_position(value)
+
+
+def _rate_state(rate: RatePerPartition | None) -> Any:
+    if isinstance(rate, Mapping):
+        return [(partition.topic, partition.partition, value) for partition, value in rate.items()]
+    return rate
+
+
+def _rate_of_state(state: Any) -> RatePerPartition | None:
+    if isinstance(state, list):
+        return {TopicPartition(topic, number): value for topic, number, value in state}
+    rate: RatePerPartition | None = state
+    return rate

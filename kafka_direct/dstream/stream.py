@@ -11,6 +11,7 @@ from pyspark.streaming.dstream import DStream, TransformedDStream
 from pyspark.streaming.util import TransformFunction
 
 from kafka_direct.broker import check_reader
+from kafka_direct.checkpointed import persisted, public
 from kafka_direct.errors import ArgumentTypeError, ConfigError
 from kafka_direct.options import ClientParams, Subscription, refuse_literal_secrets
 
@@ -30,10 +31,10 @@ if TYPE_CHECKING:
 
     from .group_commit import CommitCallback
     from .message import Decoder, KafkaMessage
-    from .rdd import KafkaRDD
     from .spec import RatePerPartition
 
 
+@public()
 class DirectKafkaInputDStream(DStream[Any]):
     """A stream that reads Kafka range by range; each batch's RDD has one partition per Kafka partition.
 
@@ -50,18 +51,13 @@ class DirectKafkaInputDStream(DStream[Any]):
 
     def foreachRDD(self, func: Callable[..., None]) -> None:
         """Apply `func(rdd)` or `func(time, rdd)` to each batch's KafkaRDD."""
-        rdd_at, output = _BatchRDD(self.name), _with_time(func)
-
-        def run(time: datetime, _: RDD[Any]) -> None:
-            output(time, rdd_at(time))  # what it returns is nobody's: PySpark would take it for an RDD
-
-        function = TransformFunction(self._sc, run, self._jrdd_deserializer)
+        output = Output(self.name, func, takes_time=_takes_time(func))
+        function = TransformFunction(self._sc, output, self._jrdd_deserializer)
         self._sc._jvm.PythonDStream.callForeachRDD(self._jdstream, function)
 
     def transform(self, func: Callable[..., RDD[Any]]) -> TransformedDStream[Any]:
         """A stream of what `func(rdd)` or `func(time, rdd)` makes of each batch's KafkaRDD."""
-        rdd_at, transformation = _BatchRDD(self.name), _with_time(func)
-        return TransformedDStream(self, lambda time, _: transformation(time, rdd_at(time)))
+        return TransformedDStream(self, Transformation(self.name, func, takes_time=_takes_time(func)))
 
     def commitAsync(self, offsetRanges: Sequence[OffsetRange], callback: CommitCallback | None = None) -> None:
         """Commit the ends of ranges to the consumer group, once the batch that reads them has succeeded.
@@ -75,39 +71,63 @@ class DirectKafkaInputDStream(DStream[Any]):
         streams = running() if not hasattr(self, "_ssc") else streams_of(self._ssc)
         return streams[self.name].current_offsets()
 
-    def __getstate__(self) -> str:
+    @classmethod
+    def revived(cls, _version: int, name: str) -> DirectKafkaInputDStream:
+        stream = cls.__new__(cls)
+        stream.name = name
+        return stream
+
+    def __reduce__(self) -> tuple[Any, ...]:
         # An output operation may hold the stream, for commitAsync; in a checkpoint its name is enough.
-        return self.name
-
-    def __setstate__(self, name: str) -> None:
-        self.name = name
+        return persisted(self, "stream-name", self.name)
 
 
-class _BatchRDD:
-    """Finds the KafkaRDD of a batch time; pickles as the stream's name."""
+class Transformation:
+    """Calls a user's function with the KafkaRDD of each batch of a stream."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    _kind = "transformation"
 
-    def __call__(self, time: datetime) -> KafkaRDD:
-        return running()[self.name].rdd(batch_time_ms(time))
+    def __init__(self, stream: str, function: Callable[..., Any], *, takes_time: bool) -> None:
+        self._stream = stream
+        self._function = function
+        self._takes_time = takes_time
+
+    def __call__(self, time: datetime, _: RDD[Any]) -> Any:
+        rdd = running()[self._stream].rdd(batch_time_ms(time))
+        return self._function(time, rdd) if self._takes_time else self._function(rdd)
+
+    @classmethod
+    def revived(cls, _version: int, state: dict[str, Any]) -> Transformation:
+        return cls(**state)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        state = {"stream": self._stream, "function": self._function, "takes_time": self._takes_time}
+        return persisted(self, self._kind, state)
 
 
-def _with_time(func: Callable[..., Any]) -> Callable[[datetime, KafkaRDD], Any]:
-    """`func(rdd)` or `func(time, rdd)`, as a function of both."""
+class Output(Transformation):
+    """The same, for what it does: what it returns is nobody's, and PySpark would take it for an RDD."""
+
+    _kind = "output"
+
+    def __call__(self, time: datetime, rdd: RDD[Any]) -> None:
+        super().__call__(time, rdd)
+
+
+def _takes_time(func: Callable[..., Any]) -> bool:
+    """Whether it is a `func(time, rdd)`, and no `func(rdd)`."""
     parameters = inspect.signature(func).parameters.values()
     required = [
         p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty
     ]
     if any(p.kind is p.VAR_POSITIONAL for p in parameters) and not required:
-        return func
-    if len(required) == 1:
-        return lambda _, rdd: func(rdd)
-    if len(required) == 2:
-        return func
+        return True
+    if len(required) in (1, 2):
+        return len(required) == 2
     raise ArgumentTypeError(f"{func!r} must take (rdd) or (time, rdd).")
 
 
+@public()
 def createDirectStream(  # noqa: PLR0913, PLR0917  PySpark 2.4's signature, and what is new after the star
     ssc: StreamingContext,
     topics: Sequence[str] | Sequence[TopicPartition] | re.Pattern[str],

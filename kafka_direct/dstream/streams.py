@@ -23,11 +23,13 @@ from pyspark.streaming import StreamingContext
 from pyspark.streaming.listener import StreamingListener
 from pyspark.streaming.util import TransformFunction
 
+from kafka_direct.checkpointed import persisted
 from kafka_direct.errors import ConfigError, KafkaDirectError
 
 from . import jvm
 from .outcome import Outcome
 from .source import Source
+from .spec import StreamSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
     from pyspark import RDD
 
     from .rdd import KafkaRDD
-    from .spec import StreamSpec
 
 log = logging.getLogger("kafka_direct")
 
@@ -190,14 +191,16 @@ class Compute:
         streams.abandon(time_ms)
         return streams[self.spec.name].compute(time_ms)
 
-    def __getstate__(self) -> StreamSpec:
+    @classmethod
+    def revived(cls, _version: int, state: dict[str, Any]) -> Compute:
+        spec = StreamSpec.of_state(state)
+        _recovered[spec.name] = spec
+        return cls(spec)
+
+    def __reduce__(self) -> tuple[Any, ...]:
         if _running is not None:
             _running.settle()
-        return self.spec
-
-    def __setstate__(self, spec: StreamSpec) -> None:
-        self.spec = spec
-        _recovered[spec.name] = spec
+        return persisted(self, "stream", self.spec.state())
 
 
 def batch_time_ms(time: datetime) -> int:

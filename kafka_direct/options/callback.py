@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
+from kafka_direct.checkpointed import persisted
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -46,8 +48,12 @@ class Callback:
                 raise
             held.append(error)
 
+    @classmethod
+    def revived(cls, _version: int, state: tuple[Callable[..., Any], str, bool]) -> Callback:
+        return _arrive(*state)
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return _arrive, (self.function, self._id, self._is_asked)
+        return persisted(self, "callback", (self.function, self._id, self._is_asked))
 
 
 @contextmanager
@@ -65,7 +71,7 @@ def holding_errors() -> Iterator[list[Exception]]:
         _thread.held = before
 
 
-def _arrive(function: Callable[..., Any], id_: str, is_asked: bool) -> Callback:  # noqa: FBT001  pickle calls it
+def _arrive(function: Callable[..., Any], id_: str, is_asked: bool) -> Callback:  # noqa: FBT001
     callback = _known.setdefault(id_, Callback(function, id_, is_asked=is_asked))
     callback.function = function
     return callback

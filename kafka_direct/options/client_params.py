@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from kafka_direct.checkpointed import persisted
 from kafka_direct.errors import ArgumentTypeError, ConfigError
 from kafka_direct.offsets.position import Position
 from kafka_direct.offsets.position_grammar import parse_single
@@ -95,6 +96,25 @@ class ClientParams:
                 (key, Callback.of(value, is_asked=key == "oauth_cb") if callable(value) else value)
                 for key, value in sorted(given.items())
             ),
+        )
+
+    @classmethod
+    def revived(cls, _version: int, state: dict[str, Any]) -> ClientParams:
+        reset = state["auto_offset_reset"]
+        return cls(**state | {"auto_offset_reset": reset if reset in (None, "error") else parse_single(reset)})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        reset = self.auto_offset_reset
+        return persisted(
+            self,
+            "client-params",
+            {
+                "entries": self.entries,
+                "group_id": self.group_id,
+                "isolation_level": self.isolation_level,
+                "auto_offset_reset": None if reset is None else str(reset),
+                "reader_group": self.reader_group,
+            },
         )
 
     def __repr__(self) -> str:

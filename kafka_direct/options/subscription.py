@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+from kafka_direct.checkpointed import persisted
 from kafka_direct.errors import ArgumentTypeError, ConfigError
 from kafka_direct.offsets.topic_partition import TopicPartition
 
@@ -56,6 +57,23 @@ class Subscription:
         if all(isinstance(element, str) for element in topics):
             return cls(topics=frozenset(topics))
         return cls(partitions=frozenset(topics))
+
+    @classmethod
+    def revived(cls, _version: int, state: dict[str, Any]) -> Subscription:
+        match state:
+            case {"topics": names}:
+                return cls(topics=frozenset(names))
+            case {"pattern": text, "flags": flags}:
+                return cls(pattern=re.compile(text, flags))
+        return cls(partitions=frozenset(TopicPartition(*partition) for partition in state["partitions"]))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        state: dict[str, Any] = {"partitions": [(p.topic, p.partition) for p in sorted(self.partitions)]}
+        if self.pattern is not None:
+            state = {"pattern": self.pattern.pattern, "flags": self.pattern.flags}
+        elif self.topics:
+            state = {"topics": sorted(self.topics)}
+        return persisted(self, "subscription", state)
 
     def matches(self, topic: str) -> bool:
         """Whether some partition of the topic is read. A pattern matches whole names, and never Kafka's own topics.

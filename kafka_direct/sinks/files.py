@@ -9,6 +9,7 @@ from uuid import uuid4
 
 from pyspark import SparkContext
 
+from kafka_direct.checkpointed import persisted, public
 from kafka_direct.errors import ArgumentTypeError, ConfigError, Fenced
 
 from .output import Output
@@ -24,6 +25,7 @@ NO_RENAME = ("s3", "s3a", "s3n", "gs", "oss", "cos")
 NOTE = "_kafka_direct.json"
 
 
+@public("kafka_direct.sinks")
 class FileSink:
     """Files of each batch under `<path>/batch=<id>`, for anything that Spark can write to a folder.
 
@@ -49,6 +51,15 @@ class FileSink:
             )
         self.path = path.rstrip("/")
         self._output = Output(self.path)
+
+    @classmethod
+    def revived(cls, _version: int, state: dict[str, Any]) -> FileSink:
+        sink = cls.__new__(cls)
+        vars(sink).update(path=state["path"], _output=state["output"])
+        return sink
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return persisted(self, "file-sink", {"path": self.path, "output": self._output})
 
     @contextmanager
     def batch(self, batch: RDD[Any] | int) -> Iterator[str]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from kafka_direct.broker import Cluster, KafkaRecord, TransactionalOutput
+from kafka_direct.checkpointed import persisted, public
 from kafka_direct.errors import ConfigError
 from kafka_direct.offsets import OffsetRange
 from kafka_direct.options import ClientParams, Subscription, refuse_literal_secrets
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from kafka_direct.offsets import Loss, TopicPartition
 
 
+@public("kafka_direct.sinks")
 class KafkaSink:
     """Writes each record of a stream once into a topic, for readers with `isolation.level=read_committed`.
 
@@ -138,9 +140,18 @@ class KafkaSink:
 
         return cast("TransactionalOutput", self._output.once(claim))
 
-    def __getstate__(self) -> dict[str, Any]:
-        refuse_literal_secrets(self._target.params)  # what pickles this is Spark's checkpoint
-        return self.__dict__
+    @classmethod
+    def revived(cls, _version: int, state: dict[str, Any]) -> KafkaSink:
+        sink = cls.__new__(cls)
+        target = TransactionalOutput(params=state["params"], name=state["name"], topic=state["topic"])
+        vars(sink).update(_target=target, _output=state["output"])
+        return sink
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        target = self._target
+        refuse_literal_secrets(target.params)  # what pickles this is Spark's checkpoint
+        state = {"params": target.params, "name": target.name, "topic": target.topic, "output": self._output}
+        return persisted(self, "kafka-sink", state)
 
 
 def _record(row: Any) -> KafkaRecord:

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
+from kafka_direct.checkpointed import persisted
 from kafka_direct.errors import ConfigError
 
 
@@ -44,12 +45,15 @@ class Output:
     def note_saved(self, batch: Any) -> None:
         self._shared.saved = weakref.ref(batch)
 
-    def __getstate__(self) -> tuple[str, str]:
-        return self.name, self._id
+    @classmethod
+    def revived(cls, _version: int, state: dict[str, str]) -> Output:
+        output = cls.__new__(cls)
+        shared = _processwide.setdefault(state["id"], _Shared())
+        vars(output).update(name=state["name"], _id=state["id"], _shared=shared)
+        return output
 
-    def __setstate__(self, state: tuple[str, str]) -> None:
-        self.name, self._id = state
-        self._shared = _processwide.setdefault(self._id, _Shared())
+    def __reduce__(self) -> tuple[Any, ...]:
+        return persisted(self, "sink-output", {"name": self.name, "id": self._id})
 
 
 def describe_driver() -> str:

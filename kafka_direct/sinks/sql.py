@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from kafka_direct.checkpointed import persisted, public
 from kafka_direct.offsets import SqlOffsetStore
 from kafka_direct.offsets.sql_store import TABLE
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from kafka_direct.offsets.sql_store import Claim, Connect
 
 
+@public("kafka_direct.sinks")
 class SqlSink:
     """Saves each record of a stream once into a database, whatever is killed, run again or run twice.
 
@@ -36,6 +38,15 @@ class SqlSink:
     def __init__(self, connect: Connect, name: str, *, table: str = TABLE, paramstyle: str | None = None) -> None:
         self.store = SqlOffsetStore(connect, name, table=table, paramstyle=paramstyle)
         self._output = Output(name)
+
+    @classmethod
+    def revived(cls, _version: int, state: dict[str, Any]) -> SqlSink:
+        sink = cls.__new__(cls)
+        vars(sink).update(store=state["store"], _output=state["output"])
+        return sink
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return persisted(self, "sql-sink", {"store": self.store, "output": self._output})
 
     def positions(self) -> dict[TopicPartition, int]:
         """Where the output stands: give it to createDirectStream as `fromOffsets`, and no checkpoint is needed."""

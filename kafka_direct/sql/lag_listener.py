@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pyspark.sql.streaming import StreamingQueryListener
 
+from kafka_direct.checkpointed import public
+
 from .query_lag import Lag, measure, read_reports
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ REPORTS = 200  # to look back on, a query
 log = logging.getLogger("kafka_direct")
 
 
+@public()
 class LagListener(StreamingQueryListener):
     """Hears of each batch of a session's queries: `spark.streams.addListener(LagListener(port=9108))`.
 

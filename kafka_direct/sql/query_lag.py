@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from kafka_direct.checkpointed import public
 from kafka_direct.offsets.query_log import kafka_offsets
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from kafka_direct.offsets import TopicPartition
 
 
+@public()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lag:
     """How far behind a query is in one partition.
@@ -40,6 +42,7 @@ class Report:
     latest: Mapping[TopicPartition, int]
 
 
+@public()
 def lag(query: StreamingQuery) -> dict[TopicPartition, Lag]:
     """The lag of a running query's Kafka sources, as of its last batch; empty before the first."""
     return measure(read_reports(query.recentProgress))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from kafka_direct.checkpointed import public
 from kafka_direct.errors import ArgumentTypeError, ConfigError
 
 from .data_source import KafkaDirectSource
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from .projection import Transform
 
 
+@public()
 def source(
     *,
     transform: Transform,
