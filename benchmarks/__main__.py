@@ -19,7 +19,7 @@ from benchmarks.limit import Limit  # noqa: E402
 from benchmarks.reading import reading  # noqa: E402
 from benchmarks.spark_jobs import Jobs  # noqa: E402
 from kafka_direct import testing  # noqa: E402
-from kafka_direct.broker import reader  # noqa: E402
+from kafka_direct.broker.fetch import reader  # noqa: E402
 
 NO_CONNECTOR = "Spark's own kafka source could not be fetched: its rows are left out"
 

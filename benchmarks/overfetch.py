@@ -7,8 +7,8 @@ from uuid import uuid4
 
 from benchmarks.contest import Contest
 from kafka_direct import OffsetRange
-from kafka_direct.broker import reader
-from kafka_direct.broker.worker_consumer import build_fastest
+from kafka_direct.broker.fetch import reader
+from kafka_direct.broker.fetch.worker_consumer import build_fastest
 from kafka_direct.options import ClientParams
 
 # What a consumer that is given nothing else does.

@@ -9,10 +9,10 @@ import pyarrow as pa
 from benchmarks.contest import Contest
 from benchmarks.limit import consume
 from kafka_direct import OffsetRange, utf8_decoder
-from kafka_direct.broker.arrow import read_batches
-from kafka_direct.broker.reader import read_chunks
-from kafka_direct.broker.worker_consumer import build_fastest
-from kafka_direct.dstream.message import Elements
+from kafka_direct.broker.fetch.arrow import read_batches
+from kafka_direct.broker.fetch.reader import read_chunks
+from kafka_direct.broker.fetch.worker_consumer import build_fastest
+from kafka_direct.decode.elements import Elements
 from kafka_direct.options import ClientParams
 
 COLUMNS = {

@@ -199,8 +199,8 @@ def prepare(folder, postgres):
 def results(job):
     """What each sink holds, as its readers see it."""
     from kafka_direct.broker import Cluster
-    from kafka_direct.broker.reader import read_chunks
-    from kafka_direct.broker.worker_consumer import MessageConsumer
+    from kafka_direct.broker.fetch.reader import read_chunks
+    from kafka_direct.broker.fetch.worker_consumer import MessageConsumer
     from kafka_direct.offsets import OffsetRange
     from kafka_direct.options import ClientParams, Subscription
 

@@ -27,7 +27,7 @@ import kafka_direct
 from kafka_direct.dstream.source import Source
 from kafka_direct.dstream.streams import Compute, batch_time_ms
 from kafka_direct.offsets import History, OffsetLog, TopicPartition
-from kafka_direct.offsets.files import LogFiles
+from kafka_direct.offsets.store.files import LogFiles
 
 NAME = "records"
 WINDOW = 4  # batches

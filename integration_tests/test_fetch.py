@@ -9,10 +9,10 @@ from uuid import uuid4
 import pytest
 
 from kafka_direct import OffsetRange
-from kafka_direct.broker import reader
-from kafka_direct.broker.appetite import HEARTY
-from kafka_direct.broker.reader import read_chunks
-from kafka_direct.broker.worker_consumer import MessageConsumer, build_fastest
+from kafka_direct.broker.fetch import reader
+from kafka_direct.broker.fetch.appetite import HEARTY
+from kafka_direct.broker.fetch.reader import read_chunks
+from kafka_direct.broker.fetch.worker_consumer import MessageConsumer, build_fastest
 from kafka_direct.options import ClientParams
 
 RECORDS, SIZE = 40_000, 150

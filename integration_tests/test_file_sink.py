@@ -7,7 +7,8 @@ import pytest
 
 from kafka_direct.errors import ArgumentTypeError, ConfigError, Fenced
 from kafka_direct.offsets import OffsetRange
-from kafka_direct.sinks import FileSink, files
+from kafka_direct.sinks import FileSink
+from kafka_direct.sinks.files import sink as files
 
 
 def texts(folder):

@@ -9,14 +9,16 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import SparkSession
 
-from kafka_direct.broker import Cluster, TransactionalOutput, transaction
-from kafka_direct.broker.reader import read_chunks
-from kafka_direct.broker.transactional_producer import TransactionalProducer
-from kafka_direct.broker.worker_consumer import MessageConsumer
+from kafka_direct.broker import Cluster
+from kafka_direct.broker.fetch.reader import read_chunks
+from kafka_direct.broker.fetch.worker_consumer import MessageConsumer
+from kafka_direct.broker.write.transactional_producer import TransactionalProducer
 from kafka_direct.errors import ArgumentTypeError, BrokerUnavailable, ConfigError, Fenced, OutOfOrder
 from kafka_direct.offsets import Loss, LossCause, OffsetRange, TopicPartition
 from kafka_direct.options import ClientParams, Subscription
 from kafka_direct.sinks import KafkaRecord, KafkaSink
+from kafka_direct.sinks.kafka import transaction
+from kafka_direct.sinks.kafka.transaction import TransactionalOutput
 from kafka_direct.testing import wait_until
 
 

@@ -139,7 +139,7 @@ def test_empty_range_opens_no_consumer(sc):
     rdd = createRDD(sc, {"bootstrap.servers": "127.0.0.1:1"}, ranges)
 
     def clients(_):
-        from kafka_direct.broker import reader
+        from kafka_direct.broker.fetch import reader
 
         yield from [dict(params.entries)["bootstrap.servers"] for (params, *_), _ in reader._idle.kept()]
 
@@ -151,7 +151,7 @@ def idle_consumers(client_id):
     """A function for workers: how many consumers of a client id they keep."""
 
     def count(_):
-        from kafka_direct.broker import reader
+        from kafka_direct.broker.fetch import reader
 
         yield sum(("client.id", client_id) in params.entries for (params, *_), _ in reader._idle.kept())
 
@@ -215,8 +215,8 @@ def test_worker_keeps_its_consumers(sc, params, written):
     client_params = rdd._reader.params
 
     def clients(records):
-        from kafka_direct.broker import reader
-        from kafka_direct.broker.worker_consumer import build_fastest
+        from kafka_direct.broker.fetch import reader
+        from kafka_direct.broker.fetch.worker_consumer import build_fastest
 
         next(records)
         records.close()

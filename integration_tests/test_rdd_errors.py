@@ -15,7 +15,7 @@ from pyspark import SparkConf
 from pyspark.errors import PythonException
 
 from kafka_direct import KafkaDirectError, OffsetRange, createRDD
-from kafka_direct.broker.arrow import HEADERS, read_batches
+from kafka_direct.broker.fetch.arrow import HEADERS, read_batches
 from kafka_direct.dstream.rdd import POLL_MS
 from kafka_direct.errors import ArgumentTypeError, BrokerError, BrokerUnavailable, ConfigError, OffsetsLost
 from kafka_direct.options import ClientParams

@@ -9,11 +9,12 @@ from confluent_kafka import KafkaError
 from confluent_kafka import TopicPartition as ClientPartition
 
 from kafka_direct import OffsetRange, testing
-from kafka_direct.broker import Cluster, idle, reader
-from kafka_direct.broker.appetite import HEARTY
-from kafka_direct.broker.chunk import Failure
-from kafka_direct.broker.reader import OF_DSTREAMS, _Lent, _Reading, read_chunks
-from kafka_direct.broker.worker_consumer import MessageConsumer, build_fastest
+from kafka_direct.broker import Cluster, idle
+from kafka_direct.broker.fetch import reader
+from kafka_direct.broker.fetch.appetite import HEARTY
+from kafka_direct.broker.fetch.chunk import Failure
+from kafka_direct.broker.fetch.reader import OF_DSTREAMS, _Lent, _Reading, read_chunks
+from kafka_direct.broker.fetch.worker_consumer import MessageConsumer, build_fastest
 from kafka_direct.errors import BrokerUnavailable, ConfigError
 from kafka_direct.options import ClientParams, Subscription
 

@@ -16,13 +16,13 @@ from confluent_kafka import KafkaError, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 
 from kafka_direct import OffsetRange, TopicPartition, testing, utf8_decoder
-from kafka_direct.broker import arrow, columns, worker_consumer
-from kafka_direct.broker.arrow import COLUMN_TYPES, read_batches
 from kafka_direct.broker.deadline import Deadline
-from kafka_direct.broker.librdkafka import SWITCH, load_librdkafka
-from kafka_direct.broker.reader import read_chunks
-from kafka_direct.broker.worker_consumer import ArrayConsumer, MessageConsumer, build_fastest
-from kafka_direct.dstream.message import Elements
+from kafka_direct.broker.fetch import arrow, columns, worker_consumer
+from kafka_direct.broker.fetch.arrow import COLUMN_TYPES, read_batches
+from kafka_direct.broker.fetch.librdkafka import SWITCH, load_librdkafka
+from kafka_direct.broker.fetch.reader import read_chunks
+from kafka_direct.broker.fetch.worker_consumer import ArrayConsumer, MessageConsumer, build_fastest
+from kafka_direct.decode.elements import Elements
 from kafka_direct.errors import BrokerUnavailable, ConfigError
 from kafka_direct.options import ClientParams
 from kafka_direct.testing.node import free_ports
@@ -369,6 +369,6 @@ def test_a_wrong_parameter_is_said_as_ever(kafka):
 
 
 def test_it_can_be_switched_off():
-    ask = "from kafka_direct.broker.librdkafka import load_librdkafka as load; print(load() is None)"
+    ask = "from kafka_direct.broker.fetch.librdkafka import load_librdkafka as load; print(load() is None)"
     done = subprocess.run([sys.executable, "-c", ask], env=os.environ | {SWITCH: "0"}, capture_output=True, check=True)
     assert done.stdout.split() == [b"True"]

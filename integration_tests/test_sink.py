@@ -4,10 +4,11 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.errors import PySparkException, StreamingQueryException
 
-from kafka_direct.broker import KafkaRecord, TransactionalOutput, write_records
+from kafka_direct.broker import KafkaRecord, write_records
 from kafka_direct.errors import BrokerUnavailable, ConfigError
 from kafka_direct.offsets import OffsetRange
 from kafka_direct.options import ClientParams
+from kafka_direct.sinks.kafka.transaction import TransactionalOutput
 from kafka_direct.testing import wait_until
 
 SCHEMA = (

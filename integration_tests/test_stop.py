@@ -7,7 +7,8 @@ from pyspark.streaming.listener import StreamingListener
 
 from kafka_direct import createDirectStream
 from kafka_direct.broker import ConsumerGroup
-from kafka_direct.dstream import group_commit, jvm
+from kafka_direct.dstream import jvm
+from kafka_direct.engine import group_commit
 from kafka_direct.offsets import TopicPartition
 from kafka_direct.options import ClientParams
 from kafka_direct.testing import wait_until

@@ -22,12 +22,12 @@ _KINDS = {
     "stream-name": (1, "kafka_direct.dstream.stream:DirectKafkaInputDStream"),
     "output": (1, "kafka_direct.dstream.stream:Output"),
     "transformation": (1, "kafka_direct.dstream.stream:Transformation"),
-    "elements": (1, "kafka_direct.dstream.message:Elements"),
+    "elements": (1, "kafka_direct.decode.elements:Elements"),
     "client-params": (1, "kafka_direct.options.client_params:ClientParams"),
     "callback": (1, "kafka_direct.options.callback:Callback"),
     "subscription": (1, "kafka_direct.options.subscription:Subscription"),
-    "loss": (1, "kafka_direct.offsets.loss:Loss"),
-    "sql-store": (1, "kafka_direct.offsets.sql_store:SqlOffsetStore"),
+    "loss": (1, "kafka_direct.offsets.model.loss:Loss"),
+    "sql-store": (1, "kafka_direct.sinks.sql.store:SqlOffsetStore"),
     "sql-sink": (1, "kafka_direct.sinks.sql:SqlSink"),
     "kafka-sink": (1, "kafka_direct.sinks.kafka:KafkaSink"),
     "file-sink": (1, "kafka_direct.sinks.files:FileSink"),
@@ -54,7 +54,7 @@ def revive(kind: str, version: int, state: Any) -> Any:
         KafkaDirectError: a newer version of this package wrote it.
     """
     if version > _KINDS.get(kind, (0, ""))[0]:
-        from kafka_direct.errors import KafkaDirectError  # noqa: PLC0415  which is pickled by its public path
+        from .errors import KafkaDirectError  # noqa: PLC0415  which is pickled by its public path
 
         raise KafkaDirectError(
             f"the checkpoint holds a {kind!r} of version {version}, which a newer kafka_direct wrote; upgrade the "

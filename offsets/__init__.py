@@ -3,21 +3,25 @@
 Pure, but for the log's files.
 """
 
-from .advance import cap_at_target, plan_micro_batch
-from .batch import Batch
-from .history import History
-from .log import OffsetLog
-from .loss import Loss, LossCause, offsets_lost
-from .offset_range import OffsetRange
-from .plan import Available, cut_ranges, find_range_losses, find_start, measure_lag, plan_ranges
-from .position_grammar import parse_position
-from .progress import Advance, Progress, plan_advance
-from .split import split_ranges
-from .sql_store import SqlOffsetStore
-from .topic_partition import TopicPartition
+from kafka_direct.offsets.ledger.history import History
+from kafka_direct.offsets.model.batch import Batch
+from kafka_direct.offsets.model.loss import Loss, LossCause, offsets_lost
+from kafka_direct.offsets.model.offset_range import OffsetRange
+from kafka_direct.offsets.model.topic_partition import TopicPartition
+from kafka_direct.offsets.plan.micro_batch import cap_at_target, plan_micro_batch
+from kafka_direct.offsets.plan.ranges import (
+    Available,
+    cut_ranges,
+    find_range_losses,
+    find_start,
+    measure_lag,
+    plan_ranges,
+)
+from kafka_direct.offsets.plan.split import split_ranges
+from kafka_direct.offsets.store.log import OffsetLog
+from kafka_direct.offsets.text.position_grammar import parse_position
 
 __all__ = [
-    "Advance",
     "Available",
     "Batch",
     "History",
@@ -25,8 +29,6 @@ __all__ = [
     "LossCause",
     "OffsetLog",
     "OffsetRange",
-    "Progress",
-    "SqlOffsetStore",
     "TopicPartition",
     "cap_at_target",
     "cut_ranges",
@@ -35,7 +37,6 @@ __all__ = [
     "measure_lag",
     "offsets_lost",
     "parse_position",
-    "plan_advance",
     "plan_micro_batch",
     "plan_ranges",
     "split_ranges",

@@ -3,12 +3,13 @@
 Pure: no clock, no random numbers, no environment, no Spark, no Kafka.
 """
 
+from kafka_direct.rate.simulation.stream import Workload, simulate
+
 from .controller import RateController
 from .estimator import PIDRateEstimator
 from .limit import limit_per_partition
 from .settings import PidGains, RateSettings
 from .share import share_offsets
-from .simulation import Workload, simulate
 from .trigger import BatchGate
 
 __all__ = [

@@ -4,16 +4,13 @@ Below here everything is confluent_kafka's; above it nothing is. Errors leave as
 `arrow` is imported by those who need pyarrow: the command line starts without it.
 """
 
-from .cluster import Cluster
-from .confirm import confirmed
-from .group import ConsumerGroup
-from .group_place import GroupPlace
-from .next_record import find_next_times
-from .reader import SettingNames, check_reader
-from .start import resolve_positions
-from .transaction import TransactionalOutput
-from .transactional_producer import KafkaRecord
-from .writer import check_writer, write_records
+from kafka_direct.broker.ask.cluster import Cluster
+from kafka_direct.broker.ask.next_record import find_next_times
+from kafka_direct.broker.fetch.reader import SettingNames, check_reader
+from kafka_direct.broker.group.consumer_group import ConsumerGroup
+from kafka_direct.broker.group.group_place import GroupPlace
+from kafka_direct.broker.write.transactional_producer import KafkaRecord
+from kafka_direct.broker.write.writer import check_writer, write_records
 
 __all__ = [
     "Cluster",
@@ -21,11 +18,8 @@ __all__ = [
     "GroupPlace",
     "KafkaRecord",
     "SettingNames",
-    "TransactionalOutput",
     "check_reader",
     "check_writer",
-    "confirmed",
     "find_next_times",
-    "resolve_positions",
     "write_records",
 ]

@@ -1,4 +1,4 @@
-"""`kafka-direct offsets`: parse flags, ask, print. What a reset does is decided in `kafka_direct.offsets.reset`."""
+"""`kafka-direct offsets`: parse flags, ask, print. What a reset does is decided in `offsets.operate.reset`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,8 @@ import click
 
 from kafka_direct.errors import ConfigError, Fenced, KafkaDirectError, Refused
 from kafka_direct.offsets import Available, TopicPartition, parse_position
-from kafka_direct.offsets.iso_time import parse_datetime, parse_duration
-from kafka_direct.offsets.listing import decode_listing, encode_csv, encode_json
-from kafka_direct.offsets.position import At, Earliest, Group, Latest, Positions
-from kafka_direct.offsets.reset import (
+from kafka_direct.offsets.model.position import At, Earliest, Group, Latest, Positions
+from kafka_direct.offsets.operate.reset import (
     Current,
     Shift,
     changes_nothing,
@@ -27,7 +25,9 @@ from kafka_direct.offsets.reset import (
     refuse_out_of_range,
     topic_ids_after,
 )
-from kafka_direct.offsets.standing import measure
+from kafka_direct.offsets.operate.standing import measure
+from kafka_direct.offsets.text.iso_time import parse_datetime, parse_duration
+from kafka_direct.offsets.text.listing import decode_listing, encode_csv, encode_json
 
 from .offsets_table import render_reset, render_show, reset_facts, show_facts
 from .offsets_target import Target, read_text, target_options
@@ -36,10 +36,10 @@ from .talk import say, tell
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from kafka_direct.offsets.place import Place
-    from kafka_direct.offsets.position import Position
-    from kafka_direct.offsets.reset import Move, Wanted
-    from kafka_direct.offsets.standing import Standing
+    from kafka_direct.offsets.model.position import Position
+    from kafka_direct.offsets.operate.place import Place
+    from kafka_direct.offsets.operate.reset import Move, Wanted
+    from kafka_direct.offsets.operate.standing import Standing
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -365,7 +365,7 @@ def _resolve(
     available: Available,
     now_ms: int,
 ) -> dict[TopicPartition, int]:
-    from kafka_direct.broker import resolve_positions  # noqa: PLC0415
+    from kafka_direct.engine.start import resolve_positions  # noqa: PLC0415
 
     offsets, positions = positions_of(wanted, standing)
     if Group() in positions.values():

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafka_direct.offsets.loss import LossCause
+from kafka_direct.offsets.model.loss import LossCause
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kafka_direct.offsets import TopicPartition
-    from kafka_direct.offsets.place import Place
-    from kafka_direct.offsets.reset import Move
-    from kafka_direct.offsets.standing import PartitionState, Planned, Standing
+    from kafka_direct.offsets.operate.place import Place
+    from kafka_direct.offsets.operate.reset import Move
+    from kafka_direct.offsets.operate.standing import PartitionState, Planned, Standing
 
 SHOWN_RANGES = 4
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from kafka_direct.broker import Cluster
-    from kafka_direct.offsets.place import Place
+    from kafka_direct.offsets.operate.place import Place
     from kafka_direct.options import ClientParams
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -100,7 +100,7 @@ class Target:
             from kafka_direct.broker import GroupPlace  # noqa: PLC0415
 
             return [GroupPlace(self.cluster, self.params, self.group)]
-        from kafka_direct.offsets.checkpoint import find_places  # noqa: PLC0415
+        from kafka_direct.offsets.operate.checkpoint import find_places  # noqa: PLC0415
 
         assert self.checkpoint is not None, "one of the two is given"
         places = find_places(self.checkpoint)
@@ -120,7 +120,7 @@ class Target:
 
     def new_stream(self) -> Place:
         """The place of a direct stream that has no log yet."""
-        from kafka_direct.offsets.checkpoint import stream_place  # noqa: PLC0415
+        from kafka_direct.offsets.operate.checkpoint import stream_place  # noqa: PLC0415
 
         if self.checkpoint is None or self._stream is None:
             raise ConfigError("--create begins the log of a new direct stream: give --checkpoint and --stream NAME.")

@@ -11,13 +11,13 @@ import click
 
 from kafka_direct.errors import ConfigError
 from kafka_direct.rate import PidGains, RateSettings, Workload, simulate
-from kafka_direct.rate.pattern import parse_duration, parse_pattern
-from kafka_direct.rate.verdict import judge
+from kafka_direct.rate.simulation.pattern import parse_duration, parse_pattern
+from kafka_direct.rate.simulation.verdict import judge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from kafka_direct.rate.simulation import BatchRow, Behaviour
+    from kafka_direct.rate.simulation.stream import BatchRow, Behaviour
 
 F = TypeVar("F", bound="Callable[..., Any]")
 

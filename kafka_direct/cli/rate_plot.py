@@ -10,13 +10,13 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
-from kafka_direct.rate.verdict import TOLERANCE
+from kafka_direct.rate.simulation.verdict import TOLERANCE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kafka_direct.rate import Workload
-    from kafka_direct.rate.simulation import BatchRow
+    from kafka_direct.rate.simulation.stream import BatchRow
 
 # Okabe and Ito's palette: told apart by everyone, in grey too.
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#8a8a8a"

@@ -1,6 +1,7 @@
 """The DStream front door: `createDirectStream` and `createRDD`."""
 
-from .message import KafkaMessage, utf8_decoder
+from kafka_direct.decode.elements import KafkaMessage, utf8_decoder
+
 from .rdd import KafkaRDD, createRDD
 from .stream import DirectKafkaInputDStream, createDirectStream
 

@@ -6,7 +6,9 @@ import logging
 import time
 from typing import TYPE_CHECKING, TypeVar
 
-from kafka_direct.broker import Cluster, confirmed, resolve_positions
+from kafka_direct.broker import Cluster
+from kafka_direct.engine.confirm import confirmed
+from kafka_direct.engine.start import resolve_positions
 from kafka_direct.errors import KafkaDirectError
 from kafka_direct.offsets import (
     Available,
@@ -21,7 +23,7 @@ from kafka_direct.offsets import (
     offsets_lost,
     plan_ranges,
 )
-from kafka_direct.offsets.position import At
+from kafka_direct.offsets.model.position import At
 
 from .settings import FAIL_ON_DATA_LOSS
 
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
     from kafka_direct.broker import ConsumerGroup
     from kafka_direct.offsets import Loss
-    from kafka_direct.offsets.plan import Start
+    from kafka_direct.offsets.plan.ranges import Start
 
     from .settings import StreamSettings
     from .spec import StreamSpec

@@ -14,15 +14,14 @@ from pyspark import SparkContext
 from pyspark.core.rdd import PipelinedRDD
 
 from kafka_direct.broker import Cluster, check_reader
-from kafka_direct.broker.reader import DEFAULT_POLL_SECONDS, read_chunks
-from kafka_direct.broker.worker_consumer import MessageConsumer, build_fastest
+from kafka_direct.broker.fetch.reader import DEFAULT_POLL_SECONDS, read_chunks
+from kafka_direct.broker.fetch.worker_consumer import MessageConsumer, build_fastest
 from kafka_direct.checkpointed import public
+from kafka_direct.decode.elements import Elements, utf8_decoder
 from kafka_direct.errors import ArgumentTypeError, ConfigError
 from kafka_direct.offsets import OffsetRange, find_start, offsets_lost
 from kafka_direct.options import ClientParams, Subscription
 from kafka_direct.worker import hasten_task, spare_collector
-
-from .message import Elements, utf8_decoder
 
 POLL_MS = "spark.streaming.kafka.consumer.poll.ms"
 
@@ -31,10 +30,9 @@ if TYPE_CHECKING:
 
     from pyspark import RDD
 
-    from kafka_direct.broker.chunk import Chunk
+    from kafka_direct.broker.fetch.chunk import Chunk
+    from kafka_direct.decode.elements import Decoder, KafkaMessage
     from kafka_direct.offsets import Loss
-
-    from .message import Decoder, KafkaMessage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,14 +15,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kafka_direct.broker import ConsumerGroup
+from kafka_direct.engine.group_commit import GroupCommits
 from kafka_direct.errors import ConfigError
 from kafka_direct.offsets import Batch, History, OffsetLog, TopicPartition, plan_ranges
-from kafka_direct.offsets.lease import Lease
+from kafka_direct.offsets.store.lease import Lease
 from kafka_direct.options import refuse_literal_secrets
 from kafka_direct.rate import RateController, limit_per_partition
 
 from . import jvm
-from .group_commit import GroupCommits
 from .planner import BatchPlanner
 from .rdd import KafkaRDD, RangeReader, as_tuples, blank_partitions
 from .settings import FAIL_ON_DATA_LOSS, StreamSettings
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from pyspark import RDD
     from pyspark.streaming import StreamingContext
 
+    from kafka_direct.engine.group_commit import CommitCallback
     from kafka_direct.offsets import OffsetRange
 
-    from .group_commit import CommitCallback
     from .outcome import Outcome
     from .spec import StreamSpec
 

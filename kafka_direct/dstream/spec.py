@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kafka_direct.errors import ArgumentTypeError, ConfigError
 from kafka_direct.offsets import TopicPartition, parse_position
-from kafka_direct.offsets.position import Group, Latest, Position, Positions
+from kafka_direct.offsets.model.position import Group, Latest, Position, Positions
 
 if TYPE_CHECKING:
+    from kafka_direct.decode.elements import Elements
     from kafka_direct.options import ClientParams, Subscription
-
-    from .message import Elements
 
 RatePerPartition: TypeAlias = float | Mapping[TopicPartition, float] | Callable[[TopicPartition], float]
 

@@ -12,11 +12,11 @@ from pyspark.streaming.util import TransformFunction
 
 from kafka_direct.broker import check_reader
 from kafka_direct.checkpointed import persisted, public
+from kafka_direct.decode.elements import Elements, utf8_decoder
 from kafka_direct.errors import ArgumentTypeError, ConfigError
 from kafka_direct.options import ClientParams, Subscription, refuse_literal_secrets
 
 from . import jvm
-from .message import Elements, utf8_decoder
 from .spec import StreamSpec, parse_from_offsets
 from .streams import Compute, batch_time_ms, running, streams_of
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
     from pyspark import RDD
 
+    from kafka_direct.decode.elements import Decoder, KafkaMessage
+    from kafka_direct.engine.group_commit import CommitCallback
     from kafka_direct.offsets import OffsetRange, TopicPartition
 
-    from .group_commit import CommitCallback
-    from .message import Decoder, KafkaMessage
     from .spec import RatePerPartition
 
 

@@ -10,8 +10,8 @@ from typing import Any, Literal, TypeAlias
 
 from kafka_direct.checkpointed import persisted
 from kafka_direct.errors import ArgumentTypeError, ConfigError
-from kafka_direct.offsets.position import Position
-from kafka_direct.offsets.position_grammar import parse_single
+from kafka_direct.offsets.model.position import Position
+from kafka_direct.offsets.text.position_grammar import parse_single
 
 from . import secret
 from .callback import Callback

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from kafka_direct.errors import ConfigError
-from kafka_direct.offsets.position import Earliest, Group, Latest, Position, Positions, Since
-from kafka_direct.offsets.position_grammar import parse_position
-from kafka_direct.offsets.topic_partition import TopicPartition
+from kafka_direct.offsets.model.position import Earliest, Group, Latest, Position, Positions, Since
+from kafka_direct.offsets.model.topic_partition import TopicPartition
+from kafka_direct.offsets.text.position_grammar import parse_position
 
 from .given import Given
 from .kafka_options import parse_kafka_options

@@ -9,7 +9,7 @@ from typing import Any
 
 from kafka_direct.checkpointed import persisted
 from kafka_direct.errors import ArgumentTypeError, ConfigError
-from kafka_direct.offsets.topic_partition import TopicPartition
+from kafka_direct.offsets.model.topic_partition import TopicPartition
 
 LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # Kafka's own rule; . and .. are not names either
 INTERNAL_PREFIX = "__"

@@ -8,7 +8,7 @@ from pyspark.sql.datasource import DataSourceReader
 
 from kafka_direct.errors import ConfigError
 from kafka_direct.offsets import OffsetRange, cut_ranges, find_range_losses
-from kafka_direct.offsets.position import Earliest, Latest
+from kafka_direct.offsets.model.position import Earliest, Latest
 
 from .partition import PartitionReader
 from .questions import Questions

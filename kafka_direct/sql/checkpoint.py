@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka_direct.offsets.files import LogFiles
-from kafka_direct.offsets.query_log import decode_entry
+from kafka_direct.offsets.store.files import LogFiles
+from kafka_direct.offsets.store.query_log import decode_entry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafka_direct.offsets import TopicPartition
-    from kafka_direct.offsets.query_log import QueryEntry
+    from kafka_direct.offsets.store.query_log import QueryEntry
 
     Offsets = Mapping[TopicPartition, int]
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
+from kafka_direct.decode.json_value import check_json_type, decode_json
 from kafka_direct.errors import ConfigError
 
-from .json_value import check_json_type, decode_json
 from .schema import arrow_columns, fetched_columns
 
 if TYPE_CHECKING:

@@ -6,17 +6,18 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-from kafka_direct.broker import Cluster, ConsumerGroup, resolve_positions
+from kafka_direct.broker import Cluster, ConsumerGroup
+from kafka_direct.engine.start import resolve_positions
 from kafka_direct.errors import BrokerUnavailable
 from kafka_direct.offsets import offsets_lost
-from kafka_direct.offsets.position import Earliest, Group
+from kafka_direct.offsets.model.position import Earliest, Group
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from typing import TypeVar
 
     from kafka_direct.offsets import Available, Loss, TopicPartition
-    from kafka_direct.offsets.position import Position
+    from kafka_direct.offsets.model.position import Position
     from kafka_direct.options import SourceOptions
     from kafka_direct.options.source_options import Bound
 

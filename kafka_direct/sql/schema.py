@@ -16,7 +16,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from kafka_direct.broker.arrow import COLUMN_TYPES
+from kafka_direct.broker.fetch.arrow import COLUMN_TYPES
 from kafka_direct.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from kafka_direct.broker import confirmed
+from kafka_direct.engine.confirm import confirmed
 from kafka_direct.offsets import (
     OffsetRange,
     cap_at_target,
@@ -18,7 +18,7 @@ from kafka_direct.offsets import (
     measure_lag,
     plan_micro_batch,
 )
-from kafka_direct.offsets.position import Latest
+from kafka_direct.offsets.model.position import Latest
 from kafka_direct.rate import BatchGate
 
 from .pace import Pace
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from kafka_direct.offsets import Available, Loss, TopicPartition
-    from kafka_direct.offsets.plan import Start
+    from kafka_direct.offsets.plan.ranges import Start
     from kafka_direct.options import SourceOptions
 
     Offsets = Mapping[TopicPartition, int]

@@ -13,8 +13,8 @@ from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from kafka_direct.errors import CorruptLog
-from kafka_direct.offsets.codec import decode_offsets, encode_offsets
-from kafka_direct.offsets.position import MAX_INT64
+from kafka_direct.offsets.model.position import MAX_INT64
+from kafka_direct.offsets.store.codec import decode_offsets, encode_offsets
 
 from .group_progress import GroupProgress
 from .partition import PartitionReader

@@ -16,11 +16,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kafka_direct.testing.error import JavaMissingError, KafkaStartError
-    from kafka_direct.testing.ground import Cluster, cluster
-    from kafka_direct.testing.local import LocalKafka
-    from kafka_direct.testing.topic import Delivered, create_topic, delete_topic, produce
-    from kafka_direct.testing.wait import wait_until
+    from .error import JavaMissingError, KafkaStartError
+    from .ground import Cluster, cluster
+    from .local import LocalKafka
+    from .topic import Delivered, create_topic, delete_topic, produce
+    from .wait import wait_until
 
 HOMES = {
     "Cluster": "ground",

@@ -12,10 +12,11 @@ from testcontainers.core.container import DockerContainer
 from testcontainers.core.network import Network
 
 from kafka_direct.errors import BrokerUnavailable
-from kafka_direct.testing.error import KafkaStartError
-from kafka_direct.testing.jar import KAFKA_VERSION
-from kafka_direct.testing.node import common_settings, free_ports, make_cluster_id
-from kafka_direct.testing.ready import wait_until_ready
+
+from .error import KafkaStartError
+from .jar import KAFKA_VERSION
+from .node import common_settings, free_ports, make_cluster_id
+from .ready import wait_until_ready
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

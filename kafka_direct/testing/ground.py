@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, cast
 
-from kafka_direct.testing.error import KafkaStartError
-from kafka_direct.testing.local import LocalKafka
+from .error import KafkaStartError
+from .local import LocalKafka
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

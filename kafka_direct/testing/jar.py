@@ -14,8 +14,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka_direct.testing.error import KafkaStartError
-from kafka_direct.testing.java import find_java
+from .error import KafkaStartError
+from .java import find_java
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 
-from kafka_direct.testing.error import JavaMissingError
+from .error import JavaMissingError
 
 OLDEST = 17
 INSTALL = {"darwin": "brew install openjdk@17"}

@@ -10,14 +10,15 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from kafka_direct.errors import BrokerUnavailable
-from kafka_direct.testing.error import KafkaStartError
-from kafka_direct.testing.jar import KAFKA_VERSION, kafka_jars
-from kafka_direct.testing.java import find_java
-from kafka_direct.testing.node import Node, make_cluster_id, plan_nodes, server_properties
-from kafka_direct.testing.process import ProcessGroup
-from kafka_direct.testing.ready import is_in_sync, wait_until_ready
-from kafka_direct.testing.topic import client_settings, metadata
-from kafka_direct.testing.wait import wait_until
+
+from .error import KafkaStartError
+from .jar import KAFKA_VERSION, kafka_jars
+from .java import find_java
+from .node import Node, make_cluster_id, plan_nodes, server_properties
+from .process import ProcessGroup
+from .ready import is_in_sync, wait_until_ready
+from .topic import client_settings, metadata
+from .wait import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -19,11 +19,11 @@ from typing import Any, Self
 from uuid import uuid4
 from zipfile import ZipFile
 
-from kafka_direct.testing.error import KafkaStartError
-from kafka_direct.testing.jar import Wanted, fetched_jars
-from kafka_direct.testing.node import free_ports
-from kafka_direct.testing.process import ProcessGroup
-from kafka_direct.testing.wait import wait_until
+from .error import KafkaStartError
+from .jar import Wanted, fetched_jars
+from .node import free_ports
+from .process import ProcessGroup
+from .wait import wait_until
 
 VERSION = "16.4.0"
 ORGANISATION = "io.zonky.test.postgres"

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kafka_direct.testing.error import KafkaStartError
+from .error import KafkaStartError
 
 if TYPE_CHECKING:
     from signal import Signals

@@ -15,7 +15,7 @@ from kafka_direct import testing
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from kafka_direct.testing.postgres import LocalPostgres
+    from .postgres import LocalPostgres
 
 
 class TopicFactory(Protocol):
@@ -34,7 +34,7 @@ def kafka() -> Iterator[testing.Cluster]:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[LocalPostgres]:
     """One PostgreSQL for the whole run; `.new_database()` is the address of an empty database. Needs psycopg."""
-    from kafka_direct.testing.postgres import LocalPostgres  # noqa: PLC0415  most runs never ask for one
+    from .postgres import LocalPostgres  # noqa: PLC0415  most runs never ask for one
 
     with LocalPostgres() as server:
         yield server

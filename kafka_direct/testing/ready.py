@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka.admin import AdminClient
 
-from kafka_direct.testing.topic import client_settings, create_topic, delete_topic, metadata, produce
-from kafka_direct.testing.wait import wait_until
+from .topic import client_settings, create_topic, delete_topic, metadata, produce
+from .wait import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable

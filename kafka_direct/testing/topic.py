@@ -14,7 +14,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its public 
 )
 
 from kafka_direct.errors import BrokerUnavailable
-from kafka_direct.testing.wait import wait_until
+
+from .wait import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -17,10 +17,10 @@ from kafka_direct.cli.offsets import _backup_name, _verb
 from kafka_direct.cli.offsets_table import duration, render_reset, render_show, reset_facts, show_facts
 from kafka_direct.cli.talk import printable
 from kafka_direct.offsets import Available, Batch, OffsetLog, OffsetRange, TopicPartition
-from kafka_direct.offsets.position import At
-from kafka_direct.offsets.reset import Shift, plan_reset
-from kafka_direct.offsets.standing import BatchState, Planned, Standing, measure
-from kafka_direct.offsets.stream_place import StreamPlace
+from kafka_direct.offsets.model.position import At
+from kafka_direct.offsets.operate.reset import Shift, plan_reset
+from kafka_direct.offsets.operate.standing import BatchState, Planned, Standing, measure
+from kafka_direct.offsets.operate.stream_place import StreamPlace
 
 O0, O1, O2, P0 = (TopicPartition(t, p) for t, p in (("orders", 0), ("orders", 1), ("orders", 2), ("payments.eu", 0)))
 NOW = 1_795_000_000_000

@@ -17,15 +17,16 @@ from pathlib import Path
 from pyspark.serializers import CloudPickleSerializer
 
 from kafka_direct import DirectKafkaInputDStream, KafkaMessage, OffsetRange, TopicPartition, errors, utf8_decoder
-from kafka_direct.dstream.message import Elements
+from kafka_direct.decode.elements import Elements
 from kafka_direct.dstream.spec import StreamSpec
 from kafka_direct.dstream.stream import Output, Transformation
 from kafka_direct.dstream.streams import Compute
-from kafka_direct.offsets import Loss, LossCause, SqlOffsetStore, parse_position
+from kafka_direct.offsets import Loss, LossCause, parse_position
 from kafka_direct.options import ClientParams, Subscription
 from kafka_direct.options.callback import Callback
 from kafka_direct.sinks import FileSink, KafkaRecord, KafkaSink, SqlSink
 from kafka_direct.sinks.output import Output as SinkOutput
+from kafka_direct.sinks.sql.store import SqlOffsetStore
 
 FOLDER = Path(__file__).parent
 T0, T10 = TopicPartition("orders", 0), TopicPartition("orders", 10)

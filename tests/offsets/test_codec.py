@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_direct.offsets import Batch, Loss, LossCause, OffsetRange, TopicPartition
-from kafka_direct.offsets.codec import (
+from kafka_direct.offsets.store.codec import (
     decode_batch,
     decode_commit,
     decode_offsets,
@@ -15,7 +15,7 @@ from kafka_direct.offsets.codec import (
     encode_commit,
     encode_offsets,
 )
-from kafka_direct.offsets.log import _UNREADABLE
+from kafka_direct.offsets.store.log import _UNREADABLE
 from tests.strategies import batches, offsets, partitions
 
 T2, T10 = TopicPartition("t", 2), TopicPartition("t", 10)

@@ -9,7 +9,9 @@ import pytest
 import kafka_direct.offsets
 from kafka_direct.offsets import OffsetRange, TopicPartition
 
-MODULES = sorted(module.name for module in pkgutil.iter_modules(kafka_direct.offsets.__path__, "kafka_direct.offsets."))
+MODULES = sorted(
+    module.name for module in pkgutil.walk_packages(kafka_direct.offsets.__path__, "kafka_direct.offsets.")
+)
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -13,7 +13,7 @@ import pytest
 from pyarrow import fs
 
 from kafka_direct.errors import ConfigError
-from kafka_direct.offsets.files import LogFiles
+from kafka_direct.offsets.store.files import LogFiles
 
 
 class ObjectStore:
@@ -197,7 +197,7 @@ def test_of_many_threads_one_wins(tmp_path):
 
 RACE = """
 import sys
-from kafka_direct.offsets.files import LogFiles
+from kafka_direct.offsets.store.files import LogFiles
 files = LogFiles.open(sys.argv[1])
 print("ready", flush=True)
 sys.stdin.readline()

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_direct.offsets import Batch, History, OffsetRange, TopicPartition
-from kafka_direct.offsets.history import KEPT_BATCHES
+from kafka_direct.offsets.ledger.history import KEPT_BATCHES
 
 few = settings(max_examples=50)
 T0 = TopicPartition("t", 0)

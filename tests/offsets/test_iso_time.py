@@ -3,8 +3,8 @@
 import pytest
 
 from kafka_direct.errors import ConfigError
-from kafka_direct.offsets.iso_time import parse_datetime, parse_duration
-from kafka_direct.offsets.position import Ago, Since
+from kafka_direct.offsets.model.position import Ago, Since
+from kafka_direct.offsets.text.iso_time import parse_datetime, parse_duration
 
 
 @pytest.mark.parametrize(

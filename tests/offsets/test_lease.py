@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_direct.offsets.lease import Lease, decode_lease, encode_lease
+from kafka_direct.offsets.store.lease import Lease, decode_lease, encode_lease
 
 
 @pytest.mark.parametrize(("interval_ms", "valid_ms"), [(500, 60_000), (20_000, 60_000), (600_000, 1_800_000)])

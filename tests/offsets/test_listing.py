@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from kafka_direct.errors import ConfigError
 from kafka_direct.offsets import TopicPartition
-from kafka_direct.offsets.listing import decode_listing, encode_csv, encode_json
-from kafka_direct.offsets.position import At, Latest
+from kafka_direct.offsets.model.position import At, Latest
+from kafka_direct.offsets.text.listing import decode_listing, encode_csv, encode_json
 from tests.strategies import offsets, partitions
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -16,9 +16,9 @@ from pyarrow import fs
 
 from kafka_direct.errors import CorruptLog, Fenced
 from kafka_direct.offsets import Batch, OffsetLog, OffsetRange
-from kafka_direct.offsets.codec import encode_batch, encode_commit
-from kafka_direct.offsets.files import LogFiles
-from kafka_direct.offsets.lease import Lease
+from kafka_direct.offsets.store.codec import encode_batch, encode_commit
+from kafka_direct.offsets.store.files import LogFiles
+from kafka_direct.offsets.store.lease import Lease
 from tests.strategies import batches
 
 

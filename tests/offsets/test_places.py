@@ -8,10 +8,10 @@ import pytest
 
 from kafka_direct.errors import ConfigError, CorruptLog, Fenced, Refused
 from kafka_direct.offsets import Batch, OffsetLog, OffsetRange, TopicPartition
-from kafka_direct.offsets.checkpoint import find_places, stream_place
-from kafka_direct.offsets.lease import Lease
-from kafka_direct.offsets.query_place import BUSY_MS, QueryLog, QueryPlace
-from kafka_direct.offsets.standing import BatchState, Planned, Standing
+from kafka_direct.offsets.operate.checkpoint import find_places, stream_place
+from kafka_direct.offsets.operate.query_place import BUSY_MS, QueryLog, QueryPlace
+from kafka_direct.offsets.operate.standing import BatchState, Planned, Standing
+from kafka_direct.offsets.store.lease import Lease
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 META = {"batchWatermarkMs": 5, "batchTimestampMs": 1000, "conf": {}}

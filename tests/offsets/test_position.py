@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kafka_direct.errors import ArgumentTypeError, ConfigError
-from kafka_direct.offsets.position import (
+from kafka_direct.offsets.model.position import (
     MAX_INT64,
     Ago,
     At,
@@ -21,8 +21,8 @@ from kafka_direct.offsets.position import (
     questions,
     resolve,
 )
-from kafka_direct.offsets.position_grammar import parse_position, parse_single
-from kafka_direct.offsets.topic_partition import TopicPartition
+from kafka_direct.offsets.model.topic_partition import TopicPartition
+from kafka_direct.offsets.text.position_grammar import parse_position, parse_single
 
 T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
 TEN_O_CLOCK = 1_794_996_000_000

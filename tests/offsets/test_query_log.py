@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_direct.offsets import TopicPartition
-from kafka_direct.offsets.query_log import (
+from kafka_direct.offsets.store.query_log import (
     decode_entry,
     decode_initial,
     encode_commit_like,

@@ -4,8 +4,8 @@ import pytest
 
 from kafka_direct.errors import Refused
 from kafka_direct.offsets import Available, TopicPartition
-from kafka_direct.offsets.position import At, Latest
-from kafka_direct.offsets.reset import (
+from kafka_direct.offsets.model.position import At, Latest
+from kafka_direct.offsets.operate.reset import (
     Current,
     Shift,
     changes_nothing,
@@ -14,7 +14,7 @@ from kafka_direct.offsets.reset import (
     refuse_out_of_range,
     topic_ids_after,
 )
-from kafka_direct.offsets.standing import Planned, Standing
+from kafka_direct.offsets.operate.standing import Planned, Standing
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 THERE = Available(earliest={T0: 10, T1: 0}, latest={T0: 100, T1: 50}, topic_ids={})

@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_direct.offsets import Available, LossCause, TopicPartition
-from kafka_direct.offsets.standing import PartitionState, Planned, Standing, measure
+from kafka_direct.offsets.operate.standing import PartitionState, Planned, Standing, measure
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 from pyspark import cloudpickle
 
 from kafka_direct.errors import ArgumentTypeError, ConfigError
-from kafka_direct.offsets.position import Earliest, Latest
+from kafka_direct.offsets.model.position import Earliest, Latest
 from kafka_direct.options.client_params import ClientParams, refuse_literal_secrets
 
 SERVERS = {"bootstrap.servers": "broker:9092"}

@@ -9,8 +9,8 @@ import pickle
 import pytest
 
 from kafka_direct.errors import ConfigError
-from kafka_direct.offsets.position import Ago, At, Earliest, Group, Latest, Since
-from kafka_direct.offsets.topic_partition import TopicPartition
+from kafka_direct.offsets.model.position import Ago, At, Earliest, Group, Latest, Since
+from kafka_direct.offsets.model.topic_partition import TopicPartition
 from kafka_direct.options import SourceOptions
 
 BROKER = {"kafka.bootstrap.servers": "b:9092"}

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from kafka_direct.errors import ArgumentTypeError, ConfigError
-from kafka_direct.offsets.topic_partition import TopicPartition
+from kafka_direct.offsets.model.topic_partition import TopicPartition
 from kafka_direct.options.subscription import Subscription
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)

@@ -10,7 +10,7 @@ import pytest
 
 import kafka_direct.rate
 
-MODULES = sorted(module.name for module in pkgutil.iter_modules(kafka_direct.rate.__path__, "kafka_direct.rate."))
+MODULES = sorted(module.name for module in pkgutil.walk_packages(kafka_direct.rate.__path__, "kafka_direct.rate."))
 
 
 @pytest.mark.parametrize("name", MODULES)

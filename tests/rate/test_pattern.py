@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_direct.errors import ConfigError
-from kafka_direct.rate.pattern import Sine, Steps, parse_duration, parse_pattern
+from kafka_direct.rate.simulation.pattern import Sine, Steps, parse_duration, parse_pattern
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from kafka_direct.errors import ConfigError
 from kafka_direct.rate import PidGains, RateSettings, Workload, simulate
-from kafka_direct.rate.pattern import Steps, parse_pattern
-from kafka_direct.rate.verdict import judge, settled_after
+from kafka_direct.rate.simulation.pattern import Steps, parse_pattern
+from kafka_direct.rate.simulation.verdict import judge, settled_after
 
 ON = RateSettings(backpressure=True)
 OFF = RateSettings()

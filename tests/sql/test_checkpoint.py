@@ -9,7 +9,7 @@ import pytest
 
 from kafka_direct.errors import ConfigError
 from kafka_direct.offsets import TopicPartition
-from kafka_direct.offsets.codec import encode_offsets
+from kafka_direct.offsets.store.codec import encode_offsets
 from kafka_direct.sql.checkpoint import FinishedBatches
 
 CONF = '{"batchWatermarkMs":0,"batchTimestampMs":1000}'

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, assert_type
 import kafka_direct
 from kafka_direct import KafkaMessage, OffsetRange, TopicPartition, createDirectStream, createRDD, utf8_decoder
 from kafka_direct.offsets import Batch, History, OffsetLog, parse_position, plan_ranges
-from kafka_direct.offsets.position import Position, Positions
+from kafka_direct.offsets.model.position import Position, Positions
 from kafka_direct.rate import PIDRateEstimator, limit_per_partition
 from kafka_direct.sinks import FileSink, KafkaSink, SqlSink
 

@@ -1,0 +1,1 @@
+"""How a worker reads a range."""

@@ -1,0 +1,1 @@
+"""A consumer group, without joining it."""

@@ -1,0 +1,81 @@
+"""`ConsumerGroup`: what a group has committed, read and written without joining it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as ClientPartition
+
+from kafka_direct.broker.deadline import Deadline
+from kafka_direct.broker.failure import build_client, close_client, is_passing, servers_of, translate
+from kafka_direct.offsets import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+    from typing import TypeVar
+
+    from kafka_direct.options import ClientParams
+
+    T = TypeVar("T")
+
+ANSWER_SECONDS = 30.0
+
+
+class ConsumerGroup:
+    """The offsets of the group named by `group.id`."""
+
+    def __init__(self, params: ClientParams) -> None:
+        self._params = params
+        self._servers = servers_of(params)
+        self._consumer: Consumer | None = None
+
+    def progress(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, tuple[int, str]]:
+        """The committed offset and its text, of each partition that has one; an error of one is an error."""
+        asked = [ClientPartition(p.topic, p.partition) for p in sorted(partitions)]
+
+        def ask(consumer: Consumer) -> list[ClientPartition]:
+            answers = consumer.committed(asked, timeout=ANSWER_SECONDS)
+            for answer in answers:
+                if answer.error is not None:
+                    raise KafkaException(answer.error)
+            return answers
+
+        answers = self._ask(ask, "reading committed offsets") if asked else []
+        return {TopicPartition(p.topic, p.partition): (p.offset, p.metadata or "") for p in answers if p.offset >= 0}
+
+    def metadata(self) -> Any:
+        """What a transaction needs to know of the group; it has no members."""
+        return self._ask(lambda consumer: consumer.consumer_group_metadata(), "looking for the group")
+
+    def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """The committed offset of each partition that has one."""
+        return {partition: offset for partition, (offset, _) in self.progress(partitions).items()}
+
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit the next offset to read, per partition."""
+        committed = [ClientPartition(p.topic, p.partition, offset) for p, offset in sorted(offsets.items())]
+        if committed:
+            self._ask(lambda consumer: consumer.commit(offsets=committed, asynchronous=False), "committing offsets")
+
+    def close(self) -> None:
+        if self._consumer is not None:
+            close_client(self._consumer)
+            self._consumer = None
+
+    def _ask(self, question: Callable[[Consumer], T], asking: str) -> T:
+        if self._consumer is None:
+            self._consumer = build_client(Consumer, self._params.for_group())
+        deadline = Deadline(ANSWER_SECONDS)
+        while True:
+            try:
+                return question(self._consumer)
+            except KafkaException as failure:
+                error = failure.args[0]
+                # A partition that is not there will not come: what is committed may be of a topic that is gone.
+                is_gone = error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+                if is_gone or not is_passing(error) or deadline.is_over():
+                    doing = f"{asking} of group {self._params.group_id}"
+                    raise translate(error, doing, self._servers) from failure
+                # Serves the client's events, and gives an election a moment.
+                self._consumer.poll(min(0.2, deadline.left()))

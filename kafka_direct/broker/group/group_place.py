@@ -1,0 +1,96 @@
+"""`GroupPlace`: the position of a consumer group, as Kafka keeps it, seen and moved without joining the group.
+
+Not with the admin client's own requests to a group's coordinator (list, alter, describe): librdkafka 2.16 ends the
+whole process when one of them times out while the coordinator is sought (librdkafka #4605, #3663).
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from kafka_direct.broker.ask.cluster import ATTEMPT_SECONDS
+from kafka_direct.errors import BrokerError, Refused
+from kafka_direct.offsets import TopicPartition
+from kafka_direct.offsets.operate.standing import Standing
+
+from .consumer_group import ConsumerGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from confluent_kafka.admin import AdminClient
+
+    from kafka_direct.broker.ask.cluster import Cluster
+    from kafka_direct.options import ClientParams
+
+IDLE = {"Empty", "Dead"}
+
+# What a coordinator says that will not have its members' offsets changed.
+_HAS_MEMBERS = {
+    "UNKNOWN_MEMBER_ID",
+    "NON_EMPTY_GROUP",
+    "GROUP_SUBSCRIBED_TO_TOPIC",
+    "REBALANCE_IN_PROGRESS",
+    "ILLEGAL_GENERATION",
+    "STALE_MEMBER_EPOCH",
+}
+
+
+class GroupPlace:
+    kind = "group"
+
+    def __init__(self, cluster: Cluster, params: ClientParams, name: str) -> None:
+        self._cluster = cluster
+        self._group = ConsumerGroup(replace(params, group_id=name))
+        self.name = name
+        self.title = f"group {name}"
+
+    def standing(self) -> Standing:
+        committed = self._group.committed(self._cluster.ask(_all_partitions, "listing topics"))
+        return Standing(committed=committed, reached=committed)
+
+    def obstacle(self, now_ms: int) -> str | None:  # noqa: ARG002
+        groups = self._cluster.ask(self._list, f"describing {self.title}")
+        used = [group for group in groups if group.id == self.name and group.state not in IDLE]
+        return f"{self.title} is in use: {_describe(used[0])}" if used else None
+
+    def _list(self, admin: AdminClient) -> list[Any]:
+        with warnings.catch_warnings():  # deprecated in favour of a request that this module does not use
+            warnings.simplefilter("ignore", DeprecationWarning)
+            # It knows the state of groups of the classic protocol; of newer ones Kafka says so when they are moved.
+            return list(admin.list_groups(self.name, timeout=ATTEMPT_SECONDS))
+
+    def caution(self, standing: Standing) -> list[str]:
+        if standing.committed:
+            return []
+        return [f"{self.title} has committed nothing so far."]
+
+    def move(self, offsets: Mapping[TopicPartition, int], topic_ids: Mapping[str, str], now_ms: int) -> str:  # noqa: ARG002
+        try:
+            self._group.commit(offsets)
+        except BrokerError as error:
+            if vars(error).get("code") not in _HAS_MEMBERS:
+                raise
+            raise Refused(
+                f"{self.title} is in use: Kafka does not let its offsets be changed while it has members; stop the "
+                "consumers first."
+            ) from error
+        return self.title
+
+
+def _all_partitions(admin: AdminClient) -> set[TopicPartition]:
+    # Only the coordinator knows which of them the group has offsets in, and it takes them all in one question.
+    topics = admin.list_topics(timeout=ATTEMPT_SECONDS).topics
+    return {TopicPartition(name, number) for name, topic in topics.items() for number in topic.partitions}
+
+
+def _describe(group: Any) -> str:
+    clients = sorted({f"{member.client_id} on {member.client_host.lstrip('/')}" for member in group.members})
+    more = f" and {len(clients) - 3} more" if len(clients) > 3 else ""
+    number = f"{len(group.members)} member{'' if len(group.members) == 1 else 's'}"
+    members = f" with {number} ({', '.join(clients[:3])}{more})" if clients else ""
+    return (
+        f"{group.state.lower()}{members}; stop the consumers, or wait until their session is over if they have crashed."
+    )

@@ -1,0 +1,1 @@
+"""From fetched bytes to what Spark gets, for both doors."""

@@ -1,0 +1,5 @@
+"""Folders of files."""
+
+from .sink import FileSink
+
+__all__ = ["FileSink"]

@@ -1,0 +1,5 @@
+"""Kafka topics."""
+
+from .sink import KafkaSink
+
+__all__ = ["KafkaSink"]

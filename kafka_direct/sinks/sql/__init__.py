@@ -1,0 +1,5 @@
+"""SQL tables."""
+
+from .sink import SqlSink
+
+__all__ = ["SqlSink"]

@@ -1,0 +1,1 @@
+"""Which batch a time means, and what has finished. Pure."""

@@ -1,0 +1,1 @@
+"""The values: partitions, ranges, batches, positions, losses."""

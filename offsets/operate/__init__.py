@@ -1,0 +1,1 @@
+"""What operators do: see where a stream stands, and move it."""

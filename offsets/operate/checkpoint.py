@@ -1,0 +1,62 @@
+"""What a checkpoint directory holds: direct streams, or a query. Told by content, never guessed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafka_direct.errors import ConfigError, Refused
+from kafka_direct.offsets.store.log import FOLDER, OffsetLog
+
+from .query_place import QueryLog, QueryPlace
+from .stream_place import StreamPlace
+
+if TYPE_CHECKING:
+    from .place import Place
+
+
+def find_places(checkpoint: str) -> list[Place]:
+    """The streams of a directory given to `ssc.checkpoint`, or the Kafka sources of a query's `checkpointLocation`.
+
+    Raises:
+        ConfigError: it holds neither.
+        CorruptLog: a query's newest batch cannot be read.
+    """
+    from kafka_direct.offsets.store.files import LogFiles  # noqa: PLC0415  it loads pyarrow
+
+    root = LogFiles.open(checkpoint)
+    names = set(root.names())
+    if f"{FOLDER}/" in names:
+        streams = sorted(name for name in LogFiles.open(checkpoint, FOLDER).names() if name.endswith("/"))
+        if streams:
+            return [stream_place(checkpoint, name.removesuffix("/")) for name in streams]
+    if {"metadata", "offsets/"} <= names:
+        return _find_sources(checkpoint)
+    raise ConfigError(
+        f"{root.folder} is no checkpoint with a Kafka position: it has neither {FOLDER}/<stream>/ (direct streams) nor "
+        f"metadata and offsets/ (a Structured Streaming query), but {_some(names)}; give the directory of "
+        "ssc.checkpoint(...) or the query's checkpointLocation."
+    )
+
+
+def stream_place(checkpoint: str, name: str) -> StreamPlace:
+    """A direct stream of a checkpoint, be it there already or not."""
+    return StreamPlace(OffsetLog(checkpoint, name), name)
+
+
+def _find_sources(checkpoint: str) -> list[Place]:
+    log = QueryLog(checkpoint)
+    ids = log.planned_ids()
+    if not ids:
+        raise Refused(f"the query in {log.path} has planned no batch yet; start it once.")
+    entry = log.entry(ids[-1])
+    sources = entry.offsets()
+    if not sources:
+        raise ConfigError(
+            f"the query in {log.path} reads no Kafka: its offsets are {_some(set(entry.sources.values()))}."
+        )
+    return [QueryPlace(log, name) for name in sources]
+
+
+def _some(names: set[str]) -> str:
+    shown = sorted(names)[:5]
+    return ", ".join(name[:60] for name in shown) + (", …" if len(names) > 5 else "") if names else "nothing"

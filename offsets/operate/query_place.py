@@ -1,0 +1,190 @@
+"""`QueryPlace`: the position of one Kafka source of a Structured Streaming query, in the query's checkpoint.
+
+Spark's own files: `offsets/<batch id>` says where the batch ends, `commits/<batch id>` that it has run. A reset is one
+more batch of both, which no query runs. Spark creates its files exclusively too, so a query that runs meanwhile stops
+at its next batch (CONCURRENT_STREAM_LOG_UPDATE).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from kafka_direct.errors import CorruptLog, Fenced, Refused
+from kafka_direct.offsets.store.query_log import decode_entry, decode_initial, encode_commit_like, encode_entry
+
+from .place import superseded
+from .standing import BatchState, Planned, Standing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafka_direct.offsets.model.topic_partition import TopicPartition
+    from kafka_direct.offsets.store.files import LogFiles
+    from kafka_direct.offsets.store.query_log import QueryEntry
+
+# Spark leaves no sign of a query that is idle; one that is at work has planned a batch not long ago.
+BUSY_MS = 60_000
+
+_IDLE = "an idle query leaves no sign that it runs: be sure that it is stopped; one that runs stops at its next batch."
+_GAP = (
+    "batch {} is the reset and never reaches the sink: Spark's file sink (a folder _spark_metadata) stops at such a "
+    "gap, foreachBatch takes it."
+)
+
+_BATCH_ID = re.compile("0|[1-9][0-9]*")
+_UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
+
+
+class QueryLog:
+    """The offsets and commits of one query."""
+
+    def __init__(self, checkpoint: str) -> None:
+        from kafka_direct.offsets.store.files import LogFiles  # noqa: PLC0415  it loads pyarrow
+
+        self._root = LogFiles.open(checkpoint)
+        self._offsets = LogFiles.open(checkpoint, "offsets")
+        self._commits = LogFiles.open(checkpoint, "commits")
+        self._checkpoint = checkpoint
+
+    @property
+    def path(self) -> str:
+        return self._root.folder
+
+    def planned_ids(self) -> list[int]:
+        return _ids(self._offsets)
+
+    def committed_ids(self) -> list[int]:
+        return _ids(self._commits)
+
+    def has_state(self) -> bool:
+        return "state/" in self._root.names()
+
+    def entry(self, batch_id: int) -> QueryEntry:
+        """What was planned for a batch.
+
+        Raises:
+            CorruptLog: the file is missing, torn, or not Spark's.
+        """
+        path = self._offsets.path(str(batch_id))
+        try:
+            return decode_entry(self._offsets.read(str(batch_id)))
+        except FileNotFoundError as cause:
+            raise CorruptLog(f"{path} is missing although later batches are there; restore it.", path=path) from cause
+        except _UNREADABLE as cause:
+            raise CorruptLog(
+                f"{path} is torn or was not written by Spark ({cause}); restore it from a copy.", path=path
+            ) from cause
+
+    def initial(self, source: str) -> dict[TopicPartition, int] | None:
+        """Where the source began, if it wrote that down."""
+        from kafka_direct.offsets.store.files import LogFiles  # noqa: PLC0415
+
+        try:
+            return decode_initial(LogFiles.open(self._checkpoint, "sources", source).read("0"))
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def append(self, batch_id: int, entry: QueryEntry, like: int | None) -> None:
+        """Add a batch that has run, with the commit of the batch `like`; both files or none.
+
+        Raises:
+            Fenced: the query has planned a batch of that id meanwhile.
+        """
+        commit = encode_commit_like(None if like is None else self._commits.read(str(like)))
+        if not self._offsets.create(str(batch_id), encode_entry(entry)):
+            path = self._offsets.path(str(batch_id))
+            raise Fenced(f"{path} was written meanwhile, the query is running; stop it and reset again.", path=path)
+        try:
+            self._commits.create(str(batch_id), commit)
+        except OSError:
+            # Left alone it would be run, from the old position to the new one.
+            self._offsets.delete(str(batch_id))
+            raise
+
+
+class QueryPlace:
+    kind = "query"
+
+    def __init__(self, log: QueryLog, source: str) -> None:
+        self._log = log
+        self.name = source
+        self.title = f"source {source} of the query in {log.path}"
+
+    def standing(self) -> Standing:
+        last_id = self._log.planned_ids()[-1]
+        last = self._log.entry(last_id)
+        committed_id = self._committed_id(last_id)
+        if committed_id is not None:
+            committed = self._offsets(self._log.entry(committed_id))
+        else:
+            committed = self._log.initial(self.name) or {}
+        is_over = committed_id == last_id
+        planned = Planned(id=last_id, start=committed, end=self._offsets(last), is_reset=last.is_reset)
+        state = BatchState.RESET if last.is_reset else BatchState.COMMITTED
+        return Standing(
+            committed=committed,
+            reached=committed,
+            last_batch=last_id,
+            last_state=state if is_over else BatchState.PLANNED,
+            last_ms=last.time_ms,
+            planned=() if is_over else (planned,),
+        )
+
+    def obstacle(self, now_ms: int) -> str | None:
+        if self._log.has_state():
+            raise Refused(
+                f"{self.title} cannot be moved: the query keeps state (folder state/), and Spark would look for the "
+                "state of a batch that never ran; start it on a new checkpoint, with what export --output json "
+                "prints as its startingOffsets."
+            )
+        last_ms = self._last_work_ms()
+        if last_ms is None or now_ms - last_ms >= BUSY_MS:
+            return None
+        ago, left = (now_ms - last_ms) // 1000, -(-(last_ms + BUSY_MS - now_ms) // 1000)
+        return (
+            f"{self.title} seems to be running: it planned a batch {ago} s ago; stop it, and wait {left} s or add "
+            "--force (a query that does run then stops at its next batch)."
+        )
+
+    def _last_work_ms(self) -> int | None:
+        """When the query itself planned a batch last; None if resets alone, or what cannot be read, are left of it."""
+        for batch_id in reversed(self._log.planned_ids()):
+            try:
+                entry = self._log.entry(batch_id)
+            except CorruptLog:
+                return None
+            if not entry.is_reset:
+                return entry.time_ms
+        return None
+
+    def caution(self, standing: Standing) -> list[str]:
+        return [
+            *superseded(standing),
+            _IDLE,
+            _GAP.format(0 if standing.last_batch is None else standing.last_batch + 1),
+        ]
+
+    def move(self, offsets: Mapping[TopicPartition, int], topic_ids: Mapping[str, str], now_ms: int) -> str:  # noqa: ARG002
+        last_id = self._log.planned_ids()[-1]
+        committed_id = self._committed_id(last_id)
+        # The other sources stay where finished work ends: what was planned of them is superseded as well.
+        before = self._log.entry(last_id if committed_id is None else committed_id)
+        if committed_id is None and len(before.sources) > 1:
+            raise Refused(
+                f"{self.title} cannot be moved before the first batch has finished: it is not known where the query's "
+                "other sources begin; let it run once, or begin a new checkpoint."
+            )
+        self._log.append(last_id + 1, before.reset(self.name, offsets, now_ms=now_ms), committed_id)
+        return f"batch {last_id + 1} of {self.title}"
+
+    def _committed_id(self, last_id: int) -> int | None:
+        return max((id_ for id_ in self._log.committed_ids() if id_ <= last_id), default=None)
+
+    def _offsets(self, entry: QueryEntry) -> dict[TopicPartition, int]:
+        return entry.offsets().get(self.name, {})
+
+
+def _ids(files: LogFiles) -> list[int]:
+    # As Spark does it: what is no batch id is somebody else's, and left alone.
+    return sorted(int(name) for name in files.names() if _BATCH_ID.fullmatch(name) is not None)

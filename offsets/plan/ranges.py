@@ -1,0 +1,167 @@
+"""The plan of a batch: from where each partition stands and what the brokers have, to the ranges to read.
+
+Pure: two steps with the rate between them. `find_start` says where each partition continues and what is lost;
+`plan_ranges` cuts the ranges. Whoever calls decides whether a loss is an error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from kafka_direct.offsets.model.loss import Loss, LossCause
+from kafka_direct.offsets.model.offset_range import OffsetRange
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from kafka_direct.offsets.model.topic_partition import TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Available:
+    """What the brokers have at one moment: the first offset and the end of each partition, and the topics' ids.
+
+    A topic id changes when a topic is deleted and created again; brokers before 2.8 give none.
+    """
+
+    earliest: Mapping[TopicPartition, int]
+    latest: Mapping[TopicPartition, int]
+    topic_ids: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """Where each partition continues, which of them wait for their first offset, and what is lost."""
+
+    offsets: Mapping[TopicPartition, int]
+    waiting: frozenset[TopicPartition]
+    losses: tuple[Loss, ...]
+
+
+def find_start(
+    positions: Mapping[TopicPartition, int],
+    available: Available,
+    *,
+    topic_ids: Mapping[str, str],
+    waiting: Collection[TopicPartition] = (),
+) -> Start:
+    """Where each partition continues, given the `positions` reached and the `topic_ids` they were reached in.
+
+    A partition without a position is new and starts at its earliest offset, so nothing written before it was noticed is
+    missed. A position in `waiting` was asked for by the user and never reached: beyond the end it keeps waiting.
+    Any other position outside the log is a loss; `offsets` then holds where reading can go on.
+    """
+    losses = tuple(
+        loss
+        for partition, position in sorted(positions.items())
+        if (loss := _find_loss(partition, position, available, topic_ids, partition in waiting)) is not None
+    )
+    resumed = {loss.topic_partition: loss.resumed for loss in losses}
+    offsets = {
+        partition: offset
+        for partition, earliest in sorted(available.earliest.items())
+        if (offset := resumed.get(partition, positions.get(partition, earliest))) is not None
+    }
+    return Start(
+        offsets=offsets,
+        waiting=frozenset(p for p, offset in offsets.items() if offset > available.latest[p]),
+        losses=losses,
+    )
+
+
+def plan_ranges(
+    start: Mapping[TopicPartition, int],
+    latest: Mapping[TopicPartition, int],
+    limits: Mapping[TopicPartition, int] | None = None,
+) -> tuple[OffsetRange, ...]:
+    """One range per partition of `start`, in order: up to the end, or to the limit where there is one.
+
+    Never past the end and never backwards: a start beyond the end gives an empty range there.
+
+    >>> from kafka_direct.offsets import TopicPartition
+    >>> orders = TopicPartition("orders", 0)
+    >>> print(*plan_ranges({orders: 5}, {orders: 100}, {orders: 10}))
+    OffsetRange(orders-0 [5 -> 15))
+    """
+
+    def until(partition: TopicPartition, offset: int) -> int:
+        end = latest[partition]
+        if limits is not None and partition in limits:
+            end = min(end, offset + limits[partition])
+        return max(end, offset)
+
+    return tuple(OffsetRange(p.topic, p.partition, offset, until(p, offset)) for p, offset in sorted(start.items()))
+
+
+def find_range_losses(
+    ranges: Collection[OffsetRange], available: Available, topic_ids: Mapping[str, str]
+) -> tuple[Loss, ...]:
+    """What is lost of ranges that were planned before, in the topics that had those ids: their replay would miss it."""
+    found = []
+    for range_ in ranges:
+        if range_.count() > 0:
+            partition = range_.topicPartition()
+            loss = _find_loss(partition, range_.fromOffset, available, topic_ids, False) or _find_loss(
+                partition, range_.untilOffset, available, topic_ids, False
+            )
+            found += [] if loss is None else [loss]
+    return tuple(found)
+
+
+def cut_ranges(ranges: Collection[OffsetRange], losses: Collection[Loss]) -> tuple[OffsetRange, ...]:
+    """What can still be read of ranges with those losses: the same partitions in the same order, some with less."""
+    by_partition = {loss.topic_partition: loss for loss in losses}
+    return tuple(_cut(range_, by_partition.get(range_.topicPartition())) for range_ in ranges)
+
+
+def _cut(range_: OffsetRange, loss: Loss | None) -> OffsetRange:
+    start, until = range_.fromOffset, range_.untilOffset
+    if loss is None:
+        return range_
+    if loss.earliest is None or loss.latest is None or loss.cause is LossCause.RECREATED:
+        return replace(range_, fromOffset=until)
+    # At both ends, whichever was the cause: a log that has aged may have been truncated too.
+    start = min(max(start, loss.earliest), until)
+    return replace(range_, fromOffset=start, untilOffset=max(min(until, loss.latest), start))
+
+
+def measure_lag(start: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """Records between each start and its end; 0 for a start that waits beyond the end."""
+    return {partition: max(latest[partition] - offset, 0) for partition, offset in start.items()}
+
+
+def _find_loss(
+    partition: TopicPartition,
+    position: int,
+    available: Available,
+    topic_ids: Mapping[str, str],
+    is_waiting: bool,  # noqa: FBT001
+) -> Loss | None:
+    earliest = available.earliest.get(partition)
+    latest = available.latest.get(partition)
+
+    def lost(cause: LossCause, resumed: int | None) -> Loss:
+        return Loss(
+            topic_partition=partition,
+            cause=cause,
+            wanted=position,
+            earliest=earliest,
+            latest=latest,
+            resumed=resumed,
+        )
+
+    if earliest is None or latest is None:
+        return lost(LossCause.DELETED, None)
+    if is_waiting and position > latest:
+        # Nothing at or after it was ever there to be lost, also if the topic is another one by now.
+        return None
+    before, now = topic_ids.get(partition.topic), available.topic_ids.get(partition.topic)
+    if before is not None and now is not None and before != now:
+        return lost(LossCause.RECREATED, earliest)
+    if position < earliest:
+        return lost(LossCause.AGED_OUT, earliest)
+    if position > latest:
+        # Resuming at the end, not the beginning: what is still there was delivered before.
+        return lost(LossCause.TRUNCATED, latest)
+    return None

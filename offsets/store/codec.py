@@ -1,0 +1,155 @@
+"""Batches as text: one versioned JSON object a file, offsets in Spark's own shape, `{"topic":{"0":23}}`."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kafka_direct.errors import KafkaDirectError
+from kafka_direct.offsets.model.batch import Batch
+from kafka_direct.offsets.model.loss import Loss, LossCause
+from kafka_direct.offsets.model.offset_range import OffsetRange
+from kafka_direct.offsets.model.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+T = TypeVar("T")
+
+VERSION = 1
+
+
+def encode_offsets(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
+    """Offsets in Spark's shape, in order.
+
+    >>> encode_offsets({TopicPartition("t", 10): 7, TopicPartition("t", 2): 0})
+    {'t': {'2': 0, '10': 7}}
+    """
+    shape: dict[str, dict[str, int]] = {}
+    for partition in sorted(offsets):
+        shape.setdefault(partition.topic, {})[str(partition.partition)] = offsets[partition]
+    return shape
+
+
+def decode_offsets(shape: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, int]:
+    """The inverse of `encode_offsets`.
+
+    Raises:
+        ValueError: `shape` is something else.
+    """
+    try:
+        offsets = {
+            TopicPartition(topic, int(partition)): offset
+            for topic, partitions in shape.items()
+            for partition, offset in partitions.items()
+        }
+    except (ValueError, TypeError, AttributeError, OverflowError, KafkaDirectError) as cause:
+        raise ValueError('offsets are written as in {"topic":{"0":23}}') from cause
+    if not all(type(offset) is int and offset >= 0 for offset in offsets.values()):
+        raise ValueError("an offset is a whole number, 0 or more")
+    if encode_offsets(offsets) != shape:
+        raise ValueError("a partition is a whole number, 0 or more, and stands there once")
+    return offsets
+
+
+def encode_batch(batch: Batch) -> str:
+    """A batch as one line of JSON; equal batches give equal text."""
+    reset = {"reset": True} if batch.is_reset else {}
+    return _dump(
+        {
+            "version": VERSION,
+            "batchId": batch.id,
+            **reset,
+            "times": list(batch.times),
+            "from": encode_offsets(batch.start()),
+            "until": encode_offsets(batch.end()),
+            "topicIds": dict(sorted(batch.topic_ids.items())),
+            "waiting": _encode_partitions(batch.waiting),
+            "losses": [_encode_loss(loss) for loss in batch.losses],
+        }
+    )
+
+
+def decode_batch(text: str) -> Batch:
+    """The inverse of `encode_batch`.
+
+    Raises:
+        ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, KafkaDirectError: the
+            text is not, to the letter, what `encode_batch` writes.
+    """
+    record = _load(text)
+    start, end = decode_offsets(record["from"]), decode_offsets(record["until"])
+    batch = Batch(
+        id=int(record["batchId"]),
+        times=tuple(int(time) for time in record["times"]),
+        ranges=tuple(OffsetRange(p.topic, p.partition, start[p], end[p]) for p in sorted(start)),
+        topic_ids=dict(record["topicIds"]),
+        waiting=frozenset(
+            TopicPartition(topic, partition)
+            for topic, partitions in record["waiting"].items()
+            for partition in partitions
+        ),
+        losses=tuple(_decode_loss(loss) for loss in record["losses"]),
+        is_reset="reset" in record,
+    )
+    if not batch.times:
+        raise ValueError("a batch has run at no time")
+    return _same(batch, encode_batch(batch), text)
+
+
+def encode_commit(batch_id: int) -> str:
+    return _dump({"version": VERSION, "batchId": batch_id})
+
+
+def decode_commit(text: str) -> int:
+    """The id of the committed batch; raises as `decode_batch` does."""
+    batch_id = int(_load(text)["batchId"])
+    return _same(batch_id, encode_commit(batch_id), text)
+
+
+def _same(record: T, written: str, text: str) -> T:
+    # What was read must say all that the text says: a cut line end, a 1.5 read as 1, a key nobody reads are not ours.
+    if written != text:
+        raise ValueError("it says something else than what was read from it")
+    return record
+
+
+def _dump(record: dict[str, Any]) -> str:
+    return json.dumps(record, separators=(",", ":")) + "\n"
+
+
+def _load(text: str) -> dict[str, Any]:
+    record = json.loads(text)
+    if not isinstance(record, dict) or record.get("version") != VERSION:
+        raise ValueError(f"not a kafka_direct record of version {VERSION}")
+    return record
+
+
+def _encode_partitions(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    shape: dict[str, list[int]] = {}
+    for partition in sorted(partitions):
+        shape.setdefault(partition.topic, []).append(partition.partition)
+    return shape
+
+
+def _encode_loss(loss: Loss) -> dict[str, Any]:
+    return {
+        "topic": loss.topic_partition.topic,
+        "partition": loss.topic_partition.partition,
+        "cause": loss.cause.name,
+        "wanted": loss.wanted,
+        "earliest": loss.earliest,
+        "latest": loss.latest,
+        "resumed": loss.resumed,
+    }
+
+
+def _decode_loss(record: dict[str, Any]) -> Loss:
+    return Loss(
+        topic_partition=TopicPartition(record["topic"], record["partition"]),
+        cause=LossCause[record["cause"]],
+        wanted=record["wanted"],
+        earliest=record["earliest"],
+        latest=record["latest"],
+        resumed=record["resumed"],
+    )

@@ -1,0 +1,160 @@
+"""`OffsetLog`: what was planned and what was committed, batch by batch. The one source of truth for a stream's place.
+
+`offsets/<batch id>` is written before a batch's job runs, `commits/<batch id>` when all its outputs have succeeded.
+`lease` is no part of it: it says that a driver is running, for whoever would move the stream.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from itertools import pairwise
+from typing import TYPE_CHECKING, TypeVar
+
+from kafka_direct.errors import CorruptLog, Fenced, KafkaDirectError
+from kafka_direct.offsets.ledger.history import History
+
+from .codec import decode_batch, decode_commit, encode_batch, encode_commit
+from .lease import Lease, decode_lease, encode_lease
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from kafka_direct.offsets.model.batch import Batch
+
+    from .files import LogFiles
+
+T = TypeVar("T")
+
+FOLDER = "kafka_direct"
+LEASE = "lease"
+
+_BATCH_ID = re.compile("0|[1-9][0-9]*")
+_UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, KafkaDirectError)
+
+
+class OffsetLog:
+    """The log of the stream `name` below a checkpoint directory (a path or URI of any pyarrow file system)."""
+
+    def __init__(self, checkpoint: str, name: str) -> None:
+        from .files import LogFiles  # noqa: PLC0415  it loads pyarrow, which workers and the command line can do without
+
+        self._plans = LogFiles.open(checkpoint, FOLDER, name, "offsets")
+        self._commits = LogFiles.open(checkpoint, FOLDER, name, "commits")
+        self._stream = LogFiles.open(checkpoint, FOLDER, name)
+
+    @property
+    def path(self) -> str:
+        return self._stream.folder
+
+    def load(self) -> History:
+        """Everything the log knows.
+
+        Raises:
+            CorruptLog: a file is torn or foreign, a batch between two others is missing, or a commit has lost its plan.
+        """
+        # Commits first: a driver may plan and commit batches while we read, and it writes the plan before the commit.
+        commits = self._load_all(self._commits, decode_commit, lambda b: b)
+        batches = self._load_all(self._plans, decode_batch, lambda b: b.id)
+        for before, after in pairwise(batches):
+            if after.id != before.id + 1:
+                raise self._missing(before.id + 1, f"batch {after.id} follows it")
+        first, last = (batches[0].id, batches[-1].id) if batches else (0, -1)
+        if commits and commits[-1] > last:
+            raise self._missing(commits[-1], "its commit is there")
+        # A commit older than every plan is what a crash in prune() leaves.
+        return History(batches, [id_ for id_ in commits if id_ >= first])
+
+    def plan(self, batch: Batch) -> None:
+        """Write down a new batch, for ever.
+
+        Raises:
+            Fenced: the batch id is taken: another driver runs on this log, be its ranges the same or not.
+        """
+        name = str(batch.id)
+        if not self._plans.create(name, encode_batch(batch)):
+            raise Fenced(
+                f"batch {batch.id} stands in {self._plans.path(name)} already, planned by another driver; this one "
+                "must stop: run one driver per checkpoint directory, and start again if the stream was reset.",
+                path=self._plans.path(name),
+            )
+
+    def add_time(self, batch: Batch) -> None:
+        """Write a logged batch again with one more of its times; its ranges are the same."""
+        self._plans.replace(str(batch.id), encode_batch(batch))
+
+    def commit(self, batch_id: int) -> None:
+        """Note that all outputs of a batch have succeeded. Once is as good as twice."""
+        self._commits.create(str(batch_id), encode_commit(batch_id))
+
+    def prune(self, ids: Iterable[int]) -> None:
+        """Remove batches, the oldest first.
+
+        The plan goes before its commit: a crash between the two leaves a commit without a plan, which means nothing.
+        The other way round a finished batch would look unfinished, and run again.
+        """
+        for id_ in sorted(ids):
+            for files in (self._plans, self._commits):
+                # Gone with an attempt that failed half way; or superseded by a reset, and never committed.
+                with suppress(FileNotFoundError):
+                    files.delete(str(id_))
+
+    def lease(self) -> Lease | None:
+        """What a driver said of itself last; None if none runs, or if it cannot be read."""
+        try:
+            return decode_lease(self._stream.read(LEASE))
+        except (FileNotFoundError, *_UNREADABLE):
+            return None
+
+    def renew(self, lease: Lease) -> None:
+        """Say that a driver is running."""
+        self._stream.replace(LEASE, encode_lease(lease))
+
+    def release(self) -> None:
+        """Say that none is."""
+        with suppress(FileNotFoundError):
+            self._stream.delete(LEASE)
+
+    def _missing(self, batch_id: int, because: str) -> CorruptLog:
+        path = self._plans.path(str(batch_id))
+        return CorruptLog(
+            f"{path} is missing although {because}; restore the file, or move the stream's folder away to start anew.",
+            path=path,
+        )
+
+    def _ids(self, files: LogFiles) -> list[int]:
+        names = list(files.names())
+        for name in names:
+            if _BATCH_ID.fullmatch(name) is None:
+                raise CorruptLog(
+                    f"{files.path(name)} is no file of this log, whose files are named by batch id; move it elsewhere.",
+                    path=files.path(name),
+                )
+        return sorted(int(name) for name in names)
+
+    def _load_all(self, files: LogFiles, decode: Callable[[str], T], id_of: Callable[[T], int]) -> list[T]:
+        """Every record, oldest first."""
+        records = []
+        for id_ in reversed(self._ids(files)):
+            try:
+                records.append(self._load(files, id_, decode, id_of))
+            except FileNotFoundError:
+                break  # a driver prunes while we read: the oldest first, so those before it are gone as well
+        return records[::-1]
+
+    def _load(self, files: LogFiles, id_: int, decode: Callable[[str], T], id_of: Callable[[T], int]) -> T:
+        path = files.path(str(id_))
+        try:
+            record = decode(files.read(str(id_)))
+        except _UNREADABLE as cause:
+            raise CorruptLog(
+                f"{path} is torn or was not written by kafka_direct ({cause}); restore it from a copy, or move the "
+                "stream's folder away to start anew.",
+                path=path,
+            ) from cause
+        if id_of(record) != id_:
+            raise CorruptLog(
+                f"{path} holds batch {id_of(record)}, not {id_}; a file was renamed or copied here: restore it.",
+                path=path,
+            )
+        return record

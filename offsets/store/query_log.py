@@ -1,0 +1,101 @@
+"""One entry of a Structured Streaming query's offset log, as Spark writes it: a version, metadata, a line per source.
+
+Version 1 lists the sources in their order, version 2 has `name:offset` lines. A reset is an entry like any other, with
+a word of ours among the settings that Spark keeps in the metadata, of which it reads those it knows.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from .codec import decode_offsets, encode_offsets
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafka_direct.offsets.model.topic_partition import TopicPartition
+
+VERSIONS = ("v1", "v2")
+RESET = "kafka_direct.reset"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryEntry:
+    """What a batch of a query ends at, by source; a name is the source's place in the query, or what it was called."""
+
+    version: str
+    metadata: Mapping[str, Any]
+    sources: Mapping[str, str]
+
+    @property
+    def time_ms(self) -> int:
+        """When the batch was planned, by the driver's clock."""
+        return int(self.metadata["batchTimestampMs"])
+
+    @property
+    def is_reset(self) -> bool:
+        return RESET in self.metadata.get("conf", {})
+
+    def offsets(self) -> dict[str, dict[TopicPartition, int]]:
+        """The offsets of each source that is a Kafka source, told by its shape: `{"topic":{"0":23}}`."""
+        found = {name: kafka_offsets(text) for name, text in self.sources.items()}
+        return {name: offsets for name, offsets in found.items() if offsets is not None}
+
+    def reset(self, source: str, offsets: Mapping[TopicPartition, int], *, now_ms: int) -> QueryEntry:
+        """The entry that moves one source and leaves the others where they are."""
+        # Spark tells offsets apart by their text: written otherwise, the same ones would look like news.
+        separators = (", ", ": ") if '": ' in self.sources[source] else (",", ":")
+        text = json.dumps(encode_offsets(offsets), separators=separators)
+        conf = {**self.metadata.get("conf", {}), RESET: "true"}
+        return replace(
+            self,
+            metadata={**self.metadata, "batchTimestampMs": now_ms, "conf": conf},
+            sources={**self.sources, source: text},
+        )
+
+
+def encode_entry(entry: QueryEntry) -> str:
+    metadata = json.dumps(entry.metadata, separators=(",", ":"), ensure_ascii=False)
+    named = entry.version == "v2"
+    lines = [f"{name}:{text}" if named else text for name, text in entry.sources.items()]
+    return "\n".join([entry.version, metadata, *lines])
+
+
+def decode_entry(text: str) -> QueryEntry:
+    """The inverse of `encode_entry`.
+
+    Raises:
+        ValueError, TypeError, LookupError, AttributeError: the text is no entry of an offset log.
+    """
+    version, metadata, *lines = text.removesuffix("\n").split("\n")
+    if version not in VERSIONS:
+        raise ValueError(f"its version is {version[:20]!r}, not one of {', '.join(VERSIONS)}")
+    pairs = (
+        [line.split(":", 1) for line in lines] if version == "v2" else [[str(n), line] for n, line in enumerate(lines)]
+    )
+    entry = QueryEntry(version=version, metadata=json.loads(metadata), sources=dict(pairs))
+    if len(entry.sources) != len(lines) or not entry.sources:
+        raise ValueError("it lists no sources, or one twice")
+    int(entry.metadata["batchTimestampMs"])
+    return entry
+
+
+def encode_commit_like(commit: str | None) -> str:
+    """The commit of a reset: it says what the one before said, that the watermark stays where it is."""
+    return 'v1\n{"nextBatchWatermarkMs":0}' if commit is None else commit
+
+
+def decode_initial(text: str) -> dict[TopicPartition, int] | None:
+    """Where Spark's `kafka` source began, which it keeps in `sources/<n>/0`; None if the text says something else."""
+    lines = text.lstrip("\0").split("\n")
+    return kafka_offsets(lines[1]) if lines[0] == "v1" and len(lines) > 1 else None
+
+
+def kafka_offsets(text: str) -> dict[TopicPartition, int] | None:
+    """The offsets of a Kafka source, of Spark's own too; None for those of another kind."""
+    try:
+        return decode_offsets(json.loads(text))
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,1 @@
+"""How people and Kafka's tools write positions, times and listings."""

@@ -1,0 +1,53 @@
+"""Times as Kafka's own tools take them: `--to-datetime 2026-11-18T10:00:00.000` and `--by-duration P1DT2H`. Pure."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+from kafka_direct.errors import ConfigError
+from kafka_direct.offsets.model.position import UNITS_MS, Ago, Since
+
+from .position_grammar import parse_single
+
+_DURATION = re.compile(
+    r"P(?:(?P<d>[0-9]{1,9})D)?(?:T(?:(?P<h>[0-9]{1,9})H)?(?:(?P<m>[0-9]{1,9})M)?(?:(?P<s>[0-9]{1,9}(?:[.,][0-9]{1,9})?)S)?)?",
+    re.IGNORECASE,
+)
+
+
+def parse_datetime(text: str) -> Since:
+    """The first record at or after a time; without a zone it is UTC, as in Kafka's tools.
+
+    >>> print(parse_datetime("2026-11-18T10:00:00.000"), parse_datetime("2026-11-18T10:00:00+01:00"))
+    @2026-11-18T10:00:00Z @2026-11-18T09:00:00Z
+
+    Raises:
+        ConfigError: it is no time, or one before 1970.
+    """
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise ConfigError(f"{text!r} is not a time; write it as 2026-11-18T10:00:00 (UTC) or with +01:00.") from None
+    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    since = parse_single("@" + aware.isoformat())
+    assert isinstance(since, Since), "the grammar's word for a time"
+    return since
+
+
+def parse_duration(text: str) -> Ago:
+    """The first record at or after a time ago, in ISO 8601.
+
+    >>> print(parse_duration("PT10M"), parse_duration("P1DT2H"), parse_duration("PT0.5S"))
+    -10m -1d2h -500ms
+
+    Raises:
+        ConfigError: it is no duration of days, hours, minutes and seconds.
+    """
+    match = _DURATION.fullmatch(text.strip())
+    given = {} if match is None else {unit: count for unit, count in match.groupdict().items() if count is not None}
+    if not given or text.strip()[-1] in "tT":
+        raise ConfigError(
+            f"{text!r} is not a duration; write it as PT10M, PT2H30M or P1DT2H (days, hours, minutes, seconds)."
+        )
+    return Ago(round(sum(float(count.replace(",", ".")) * UNITS_MS[unit] for unit, count in given.items())))

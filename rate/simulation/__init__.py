@@ -1,0 +1,1 @@
+"""A stream on paper, for `kafka-direct rate simulate`."""

@@ -1,0 +1,128 @@
+"""Progress: which batch is new to an output, which is in it already, and which may not be saved."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_direct.errors import ConfigError, Fenced, OutOfOrder
+from kafka_direct.offsets import Loss, LossCause, OffsetRange, TopicPartition
+from kafka_direct.sinks.progress import Progress, Step, plan_advance
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def advance(ranges, progress, losses=()):
+    batch = [OffsetRange("t", partition, start, until) for partition, start, until in ranges]
+    return plan_advance(batch, progress, output="output o", losses=losses)
+
+
+def loss(wanted, resumed, cause=LossCause.AGED_OUT):
+    return Loss(topic_partition=T0, cause=cause, wanted=wanted, earliest=resumed, latest=99, resumed=resumed)
+
+
+def test_a_batch_that_continues_is_new():
+    """It begins where the output stands, and moves it to its end."""
+    found = advance([(0, 5, 8)], {T0: Progress(2, 5)})
+
+    assert found.is_new
+    assert found.steps == (Step(T0, 5, Progress(2, 8)),)
+
+
+@pytest.mark.parametrize("stands", [8, 9, 1000])
+def test_a_batch_that_is_in_the_output_is_not_new(stands):
+    """A replay, however late, changes nothing."""
+    found = advance([(0, 5, 8)], {T0: Progress(0, stands)})
+
+    assert not found.is_new
+    assert found.steps == ()
+
+
+def test_an_output_that_knows_nothing_begins_with_the_batch():
+    """A new partition begins where its first range does, be that not 0."""
+    assert advance([(0, 5, 8), (1, 0, 2)], {T1: Progress(0, 0)}).steps == (
+        Step(T0, None, Progress(5, 8)),
+        Step(T1, 0, Progress(0, 2)),
+    )
+
+
+def test_a_batch_without_records_is_never_new_but_noted():
+    """Where a restart begins is known before the first record: records that come while the job is down are not lost."""
+    found = advance([(0, 5, 5), (1, 3, 3)], {T1: Progress(0, 9)})
+
+    assert not found.is_new
+    assert found.steps == (Step(T0, None, Progress(5, 5)),)
+
+
+def test_a_batch_after_a_failed_one_must_wait():
+    """Saved now, it would hide for ever that the one before is missing."""
+    with pytest.raises(OutOfOrder, match=r"stands at offset 5 of t-0, and the batch begins at 8: .* restart the job"):
+        advance([(0, 8, 9)], {T0: Progress(0, 5)})
+
+
+@pytest.mark.parametrize(("start", "until"), [(3, 6), (4, 99)])
+def test_a_batch_of_which_a_part_is_in_the_output_is_another_drivers(start, until):
+    """Ranges are the same in each replay, so half of one was saved by somebody with ranges of their own."""
+    with pytest.raises(Fenced, match=r"stands at offset 5 of t-0, in the middle of OffsetRange\(t-0"):
+        advance([(0, start, until)], {T0: Progress(0, 5)})
+
+
+def test_partitions_of_one_batch_are_new_together():
+    """One saved and one new cannot be the same batch, saved whole."""
+    with pytest.raises(Fenced, match=r"has OffsetRange.* already, and not OffsetRange"):
+        advance([(0, 5, 8), (1, 5, 8)], {T0: Progress(0, 8), T1: Progress(0, 5)})
+
+
+def test_a_batch_before_the_output_began_is_refused():
+    """Whoever starts from the beginning with an old name is told, rather than skipped."""
+    with pytest.raises(ConfigError, match="begins at 100, but the batch begins at 0"):
+        advance([(0, 0, 50)], {T0: Progress(100, 120)})
+
+
+def test_an_accepted_loss_is_stepped_over():
+    """After records aged out the output goes on where reading does."""
+    found = advance([(0, 50, 60)], {T0: Progress(0, 20)}, [loss(20, 50)])
+
+    assert found.is_new
+    assert found.steps == (Step(T0, 20, Progress(0, 60)),)
+    for stands in (60, 70):
+        assert not advance([(0, 50, 60)], {T0: Progress(0, stands)}, [loss(20, 50)]).is_new
+
+
+def test_an_accepted_rewind_is_no_replay():
+    """The records of a topic that was made anew have offsets that the output has seen before, and are new."""
+    rewind = [loss(100, 0, LossCause.RECREATED)]
+    found = advance([(0, 0, 50)], {T0: Progress(10, 100)}, rewind)
+
+    assert found.is_new
+    assert found.steps == (Step(T0, 100, Progress(0, 50)),)
+    assert not advance([(0, 0, 50)], {T0: Progress(0, 50)}, rewind).is_new
+    with pytest.raises(OutOfOrder):
+        advance([(0, 0, 50)], {T0: Progress(0, 70)}, rewind)
+
+
+def test_a_loss_without_records_after_it_still_moves_the_output():
+    """Else the next batch would seem out of order."""
+    found = advance([(0, 50, 50)], {T0: Progress(0, 20)}, [loss(20, 50)])
+
+    assert not found.is_new
+    assert found.steps == (Step(T0, 20, Progress(0, 50)),)
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=8), st.lists(st.integers(0, 7), max_size=20))
+def test_however_batches_are_replayed_each_record_is_saved_once(widths, replays):
+    """Any batch may be run again at any time: what is saved is a run of records without gap or repetition."""
+    ends = [sum(widths[: n + 1]) for n in range(len(widths))]
+    batches = list(zip([0, *ends], ends, strict=False))
+    progress, saved = {}, []
+    for number in [n for first in range(len(batches)) for n in (first, *replays)]:
+        if number >= len(batches):
+            continue
+        start, until = batches[number]
+        try:
+            found = advance([(0, start, until)], progress)
+        except OutOfOrder:
+            continue
+        saved += range(start, until) if found.is_new else []
+        progress |= {step.topic_partition: step.after for step in found.steps}
+
+    assert saved == list(range(ends[-1]))
