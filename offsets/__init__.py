@@ -5,7 +5,7 @@ Pure, but for the log's files.
 
 from kafka_direct.offsets.ledger.history import History
 from kafka_direct.offsets.model.batch import Batch
-from kafka_direct.offsets.model.loss import Loss, LossCause, offsets_lost
+from kafka_direct.offsets.model.loss import Loss, LossCause, LossPolicy, offsets_lost
 from kafka_direct.offsets.model.offset_range import OffsetRange
 from kafka_direct.offsets.model.topic_partition import TopicPartition
 from kafka_direct.offsets.plan.micro_batch import cap_at_target, plan_micro_batch
@@ -27,6 +27,7 @@ __all__ = [
     "History",
     "Loss",
     "LossCause",
+    "LossPolicy",
     "OffsetLog",
     "OffsetRange",
     "TopicPartition",

@@ -6,6 +6,7 @@ Below here everything is confluent_kafka's; above it nothing is. Errors leave as
 
 from kafka_direct.broker.ask.cluster import Cluster
 from kafka_direct.broker.ask.next_record import find_next_times
+from kafka_direct.broker.brokers import KafkaBrokers
 from kafka_direct.broker.fetch.reader import SettingNames, check_reader
 from kafka_direct.broker.group.consumer_group import ConsumerGroup
 from kafka_direct.broker.group.group_place import GroupPlace
@@ -16,6 +17,7 @@ __all__ = [
     "Cluster",
     "ConsumerGroup",
     "GroupPlace",
+    "KafkaBrokers",
     "KafkaRecord",
     "SettingNames",
     "check_reader",

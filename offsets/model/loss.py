@@ -6,6 +6,7 @@ log's end is before the position (truncated), the topic has another id (recreate
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,9 @@ from kafka_direct.errors import OffsetsLost
 from .topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
+
+log = logging.getLogger("kafka_direct")
 
 
 class LossCause(StrEnum):
@@ -69,3 +72,30 @@ def offsets_lost(losses: Sequence[Loss], remedy: str) -> OffsetsLost:
     """The error that names every loss and says what to do."""
     listed = "; ".join(str(loss) for loss in losses)
     return OffsetsLost(f"records to be read are gone: {listed}. {remedy}", losses=tuple(losses))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossPolicy:
+    """What is done about a loss: it is an error, or it is reported and reading goes on.
+
+    `setting` is what the user calls the switch; `reader` says who reads, for the log. This is the one place where a
+    loss is reported.
+    """
+
+    fail_on_data_loss: bool
+    setting: str
+    reader: str
+
+    def accept(self, losses: Collection[Loss], *, because: str = "") -> None:
+        """Raise OffsetsLost, or report each loss if losses are accepted.
+
+        `because` is one more sentence for the error, in front of the remedy.
+        """
+        if losses and self.fail_on_data_loss:
+            raise offsets_lost(tuple(losses), f"{because} {self.remedy}".strip())
+        for loss in losses:
+            log.warning("%s goes on after a loss: %s, resumed at %s", self.reader, loss, loss.resumed)
+
+    @property
+    def remedy(self) -> str:
+        return f"To continue from what is available, set {self.setting} to false and start again."
