@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import itertools
 import os
+import socket
 import sys
 import threading
 import time
+import uuid
 from functools import partial
 from typing import ClassVar
 from weakref import WeakValueDictionary
 
 import pytest
 from click.testing import CliRunner
+from confluent_kafka import Producer
+from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
 
+from kafka_direct.broker import KafkaBrokers
 from kafka_direct.cli import main
-from kafka_direct.testing import pytest_plugin
+from kafka_direct.offsets import TopicPartition
+from kafka_direct.options import ClientParams, Subscription
+from kafka_direct.testing import create_topic, delete_topic, produce, pytest_plugin, wait_until
+from kafka_direct.testing.topic import client_settings
 
 # Spark's workers would otherwise be whatever `python3` the PATH has.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -216,3 +225,114 @@ def ten(kafka_topic, kafka_produce):
         write = partial(kafka_produce, topic, partition=partition)
         write([f"{partition}-{n}" for n in range(10)], timestamps=[now - age * 3_600_000 for age in range(10, 0, -1)])
     return topic
+
+
+class KafkaGround:
+    """What the contract of `Brokers` does to a cluster, done to a real one and seen when each call returns.
+
+    The fake of the same names is `kafka_direct.testing.FakeKafka`.
+    """
+
+    def __init__(self, servers):
+        self.servers = servers
+        self._admin = AdminClient(client_settings(servers))
+        self._topics = set()
+        self._ports = []
+        self._transactions = []
+
+    def brokers(self, group=None, isolation="read_uncommitted"):
+        params = {"bootstrap.servers": self.servers, "isolation.level": isolation}
+        self._ports.append(KafkaBrokers(ClientParams.parse(params | ({} if group is None else {"group.id": group}))))
+        return self._ports[-1]
+
+    def create_topic(self, name=None, partitions=1):
+        name = create_topic(self.servers, name, partitions=partitions)
+        self._topics.add(name)
+        return name
+
+    def add_partitions(self, topic, count=1):
+        total = self._count(topic) + count
+        self._admin.create_partitions([NewPartitions(topic, total)])[topic].result(30)
+        wait_until(lambda: self._count(topic) == total, f"{total} partitions of {topic}")
+
+    def delete_topic(self, topic):
+        delete_topic(self.servers, topic)
+
+    def recreate(self, topic):
+        partitions = self._count(topic)
+        self.delete_topic(topic)
+        self.create_topic(topic, partitions)
+
+    def append(self, topic, partition, count, timestamp_ms=None):
+        timestamps = None if timestamp_ms is None else [timestamp_ms] * count
+        produce(self.servers, topic, [None] * count, partition=partition, timestamps=timestamps)
+
+    def delete_records(self, topic, partition, before):
+        self._admin.delete_records([ClientPartition(topic, partition, before)])[
+            ClientPartition(topic, partition)
+        ].result(30)
+
+    def open_transaction(self, topic, partition):
+        self._transactions.append(KafkaTransaction(self, TopicPartition(topic, partition)))
+        return self._transactions[-1]
+
+    def end(self, place):
+        return self.brokers().find_available(Subscription.parse([place])).latest[place]
+
+    def close(self):
+        for transaction in self._transactions:
+            transaction.abort()
+        for port in self._ports:
+            port.close()
+        delete_topic(self.servers, *self._topics)
+
+    def _count(self, topic):
+        return len(self._admin.list_topics(topic, timeout=10).topics[topic].partitions)
+
+
+class KafkaTransaction:
+    """A transaction of a producer of its own; it is finished when its marker is in the partition."""
+
+    def __init__(self, ground, place):
+        self._ground, self._place = ground, place
+        self._producer = Producer(client_settings(ground.servers) | {"transactional.id": uuid.uuid4().hex})
+        self._producer.init_transactions(30)
+        self._producer.begin_transaction()
+        self._is_open = True
+
+    def append(self, count, timestamp_ms=0):
+        for _ in range(count):
+            self._producer.produce(self._place.topic, partition=self._place.partition, timestamp=timestamp_ms)
+        assert self._producer.flush(30) == 0
+
+    def commit(self):
+        self._finish(self._producer.commit_transaction)
+
+    def abort(self):
+        self._finish(self._producer.abort_transaction)
+
+    def _finish(self, finish):
+        if self._is_open:
+            self._is_open = False
+            unfinished = self._ground.end(self._place)
+            finish(30)
+            # The coordinator answers when it has decided, and writes the markers after that.
+            wait_until(lambda: self._ground.end(self._place) > unfinished, "the marker of a transaction")
+
+
+@pytest.fixture
+def ground(kafka):
+    """A cluster whose topics the test can change."""
+    ground = KafkaGround(kafka.bootstrap_servers)
+    yield ground
+    ground.close()
+
+
+@pytest.fixture
+def nobody():
+    """A port onto brokers that do not answer."""
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # held and not listened on
+        brokers = KafkaBrokers(ClientParams.parse({"bootstrap.servers": f"127.0.0.1:{closed.getsockname()[1]}"}))
+        yield brokers
+        brokers.close()

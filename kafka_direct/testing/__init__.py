@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .error import JavaMissingError, KafkaStartError
+    from .fake_brokers import FakeBrokers
+    from .fake_kafka import FakeKafka
     from .ground import Cluster, cluster
     from .local import LocalKafka
     from .topic import Delivered, create_topic, delete_topic, produce
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 HOMES = {
     "Cluster": "ground",
     "Delivered": "topic",
+    "FakeBrokers": "fake_brokers",
+    "FakeKafka": "fake_kafka",
     "JavaMissingError": "error",
     "KafkaStartError": "error",
     "LocalKafka": "local",
@@ -38,6 +42,8 @@ HOMES = {
 __all__ = [
     "Cluster",
     "Delivered",
+    "FakeBrokers",
+    "FakeKafka",
     "JavaMissingError",
     "KafkaStartError",
     "LocalKafka",

@@ -1,0 +1,1 @@
+../tests/engine/test_brokers_contract.py
