@@ -17,13 +17,22 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as ClientPartition
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewPartitions,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from kafka_direct.broker import KafkaBrokers
 from kafka_direct.cli import main
 from kafka_direct.offsets import TopicPartition
 from kafka_direct.options import ClientParams, Subscription
-from kafka_direct.testing import create_topic, delete_topic, produce, pytest_plugin, wait_until
+from kafka_direct.testing import LocalKafka, create_topic, delete_topic, produce, pytest_plugin, wait_until
 from kafka_direct.testing.topic import client_settings
 
 # Spark's workers would otherwise be whatever `python3` the PATH has.
@@ -252,7 +261,7 @@ class KafkaGround:
 
     def add_partitions(self, topic, count=1):
         total = self._count(topic) + count
-        self._admin.create_partitions([NewPartitions(topic, total)])[topic].result(30)
+        _answer_of(self._admin.create_partitions([NewPartitions(topic, total)]))
         wait_until(lambda: self._count(topic) == total, f"{total} partitions of {topic}")
 
     def delete_topic(self, topic):
@@ -268,9 +277,15 @@ class KafkaGround:
         produce(self.servers, topic, [None] * count, partition=partition, timestamps=timestamps)
 
     def delete_records(self, topic, partition, before):
-        self._admin.delete_records([ClientPartition(topic, partition, before)])[
-            ClientPartition(topic, partition)
-        ].result(30)
+        _answer_of(self._admin.delete_records([ClientPartition(topic, partition, before)]))
+
+    def hide_topic(self, topic):
+        _answer_of(self._admin.create_acls([_deny(topic)]))
+        wait_until(lambda: topic not in self._admin.list_topics(timeout=10).topics, f"{topic} out of sight")
+
+    def show_topic(self, topic):
+        _answer_of(self._admin.delete_acls([_deny(topic, AclBindingFilter)]))
+        wait_until(lambda: topic in self._admin.list_topics(timeout=10).topics, f"{topic} in sight")
 
     def open_transaction(self, topic, partition):
         self._transactions.append(KafkaTransaction(self, TopicPartition(topic, partition)))
@@ -288,6 +303,17 @@ class KafkaGround:
 
     def _count(self, topic):
         return len(self._admin.list_topics(topic, timeout=10).topics[topic].partitions)
+
+
+def _answer_of(futures):
+    for future in futures.values():
+        future.result(30)
+
+
+def _deny(topic, kind=AclBinding):
+    """What takes the right to see a topic from all clients of a test."""
+    denied = ("User:ANONYMOUS", "*", AclOperation.DESCRIBE, AclPermissionType.DENY)
+    return kind(ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, *denied)
 
 
 class KafkaTransaction:
@@ -326,6 +352,17 @@ def ground(kafka):
     ground = KafkaGround(kafka.bootstrap_servers)
     yield ground
     ground.close()
+
+
+@pytest.fixture
+def guarded_ground():
+    """A cluster that can also hide topics: everybody may do what no ACL forbids."""
+    authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    settings = {"authorizer.class.name": authorizer, "allow.everyone.if.no.acl.found": "true"}
+    with LocalKafka(settings=settings) as kafka:
+        ground = KafkaGround(kafka.bootstrap_servers)
+        yield ground
+        ground.close()
 
 
 @pytest.fixture

@@ -71,6 +71,7 @@ class FakeBrokers:
         if self.group is None or not partitions:
             return {}
         self._ask("committed", f"reading committed offsets of group {self.group}")
+        self._described({partition.topic for partition in partitions})  # refused if one of them is hidden
         committed = self._kafka.groups.get(self.group, {})
         return {partition: committed[partition] for partition in sorted(partitions) if partition in committed}
 
@@ -80,11 +81,11 @@ class FakeBrokers:
         doing = f"committing offsets of group {self.group}"
         self._ask("commit", doing)
         logs = self._logs(offsets)
-        self._kafka.commit(
-            self.group, {partition: offset for partition, offset in offsets.items() if partition in logs}
-        )
-        if not logs:
-            raise self._refusal(doing, "Broker: Unknown topic or partition", "UNKNOWN_TOPIC_OR_PART")
+        if logs:
+            self._kafka.commit(self.group, {partition: offsets[partition] for partition in logs})
+        if len(logs) < len(offsets):
+            reason = "Commit failed: Broker: Unknown topic or partition; create the topic, or correct its name"
+            raise self._refusal(doing, reason, "UNKNOWN_TOPIC_OR_PART")
 
     def stop(self) -> None:
         self.is_stopped = True
@@ -114,12 +115,12 @@ class FakeBrokers:
         )
 
     def _described(self, names: Iterable[str]) -> dict[str, FakeTopic]:
-        """The topics of these names that exist; brokers do not say whether one exists that may not be seen."""
+        """The topics of these names that exist; those that are hidden are refused, as without an ACL."""
         topics = {name: topic for name in sorted(names) if (topic := self._kafka.topics.get(name)) is not None}
         for name, topic in topics.items():
             if topic.is_hidden:
-                doing, code = f"describing {name}", "TOPIC_AUTHORIZATION_FAILED"
-                raise self._refusal(doing, "Broker: Topic authorization failed", code)
+                reason = "Broker: Topic authorization failed; allow this user the topic (kafka-acls)"
+                raise self._refusal(f"describing {name}", reason, "TOPIC_AUTHORIZATION_FAILED")
         return topics
 
     def _logs(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, FakeLog]:

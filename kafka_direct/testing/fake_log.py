@@ -77,7 +77,8 @@ class FakeTransaction:
 
     def commit(self) -> None:
         if self._first is not None:
-            self._log.finish(self._first, self._stamp(None))
+            # A marker has the broker's time, which is later than that of any record before it.
+            self._log.finish(self._first, self._stamp(self._stamp(None) + 1))
         self._first = None
 
     def abort(self) -> None:

@@ -12,6 +12,12 @@ def ground():
 
 
 @pytest.fixture
+def guarded_ground():
+    """A cluster that can also hide topics."""
+    return FakeKafka()
+
+
+@pytest.fixture
 def nobody():
     """A port onto brokers that do not answer."""
     kafka = FakeKafka()

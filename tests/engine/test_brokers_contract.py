@@ -1,7 +1,7 @@
 """What the engine may expect of any `Brokers`: run on `FakeKafka` here, and on real brokers by the link to this file
 in integration_tests.
 
-`ground` is the cluster, with the names of `FakeKafka` for what a test does to it.
+`ground` is the cluster, with the names of `FakeKafka` for what a test does to it; a `guarded_ground` has ACLs.
 """
 
 import re
@@ -201,6 +201,33 @@ def test_a_pattern_never_matches_internal_topics(ground):
     assert {partition.topic for partition in found.latest} == found.topic_ids.keys() == {topic}
 
 
+def test_a_hidden_topic_is_refused_by_name(guarded_ground):
+    """Without the right to see a topic no pattern finds it, and a question about it is refused; it stays what it is."""
+    topic = guarded_ground.create_topic()
+    place, brokers = TopicPartition(topic, 0), guarded_ground.brokers("billing")
+    guarded_ground.append(topic, 0, 3)
+    brokers.commit({place: 2})
+    before = brokers.find_available(of(topic))
+
+    guarded_ground.hide_topic(topic)
+
+    found = brokers.find_available(like(f"{topic}.*"))
+    assert (found.earliest, found.latest, found.topic_ids) == ({}, {}, {})
+    for ask in (
+        lambda: brokers.find_available(of(topic)),
+        lambda: brokers.require_available(of(topic)),
+        lambda: brokers.find_topic_ids([topic], seconds=30),
+        lambda: brokers.find_times({place: BEGAN}),
+        lambda: brokers.committed([place]),
+        lambda: brokers.commit({place: 3}),
+    ):
+        with pytest.raises(BrokerError, match=r"^Kafka at \S+ refused while "):
+            ask()
+    guarded_ground.show_topic(topic)
+    assert brokers.find_available(of(topic)) == before
+    assert brokers.committed([place]) == {place: 2}
+
+
 # -- times
 
 
@@ -254,6 +281,20 @@ def test_committed_reads_find_no_time_in_an_open_transaction(ground):
     assert uncommitted.find_times({place: BEGAN + 1000}) == {place: 2}
     transaction.commit()
     assert committed.find_times({place: BEGAN + 1000}) == {place: 2}
+
+
+def test_the_marker_of_a_transaction_has_a_time(ground):
+    """It is found as a record would be, at the time when the transaction was finished."""
+    topic = ground.create_topic()
+    place, brokers = TopicPartition(topic, 0), ground.brokers()
+    transaction = ground.open_transaction(topic, 0)
+    transaction.append(2, timestamp_ms=BEGAN)
+    assert brokers.find_times({place: BEGAN + 1}) == {place: None}
+
+    transaction.commit()
+
+    assert brokers.find_times({place: BEGAN + 1}) == {place: 2}
+    assert brokers.find_times({place: BEGAN + 2 * 3_600_000}) == {place: None}
 
 
 def test_a_partition_that_is_gone_has_no_times(ground):
@@ -328,20 +369,17 @@ def test_commits_end_with_their_topic(ground):
 
 
 def test_a_commit_to_a_topic_that_is_gone(ground):
-    """It is refused if there is nothing else to commit; otherwise the rest is committed."""
+    """It is refused, and what else it names is committed all the same."""
     kept, gone = ground.create_topic(), ground.create_topic()
-    places = [TopicPartition(kept, 0), TopicPartition(gone, 0)]
+    here, missing = TopicPartition(kept, 0), [TopicPartition(gone, 0), TopicPartition(kept, 1)]
     brokers = ground.brokers(f"billing-{gone}")
     ground.delete_topic(gone)
 
-    with pytest.raises(
-        BrokerError, match=r"refused while committing offsets of group billing-.*Unknown topic"
-    ) as caught:
-        brokers.commit({places[1]: 5})
-    assert caught.value.code == "UNKNOWN_TOPIC_OR_PART"
-    brokers.commit(dict.fromkeys(places, 6))
-
-    assert brokers.committed(places) == {places[0]: 6}
+    for offset, place in enumerate(missing):
+        with pytest.raises(BrokerError, match=r"refused while committing offsets of group .*Unknown topic") as caught:
+            brokers.commit({place: 5, here: offset})
+        assert caught.value.code == "UNKNOWN_TOPIC_OR_PART"
+        assert brokers.committed([here, *missing]) == {here: offset}
 
 
 # -- no answer
