@@ -24,8 +24,8 @@ from pyspark import SparkConf, SparkContext
 from pyspark.streaming import StreamingContext
 
 import kafka_direct
-from kafka_direct.dstream.source import Source
-from kafka_direct.dstream.streams import Compute, batch_time_ms
+from kafka_direct.dstream.compute import Compute, batch_time_ms
+from kafka_direct.dstream.driver import StreamDriver
 from kafka_direct.offsets import History, OffsetLog, TopicPartition
 from kafka_direct.offsets.store.files import LogFiles
 
@@ -245,8 +245,8 @@ def install():
     wrap(OffsetLog, "commit", at("between output and commit"), at("after the commit"))
     wrap(OffsetLog, "commit", after=lambda log, batch_id: is_finished(log, batch_id) and finished.set())
     wrap(Compute, "__reduce__", at("before a checkpoint"), at("in pickling a checkpoint"))
-    wrap(Source, "compute", before=note_run)
-    wrap(Source, "finish", after=note_failure)
+    wrap(StreamDriver, "compute", before=note_run)
+    wrap(StreamDriver, "finish", after=note_failure)
     if RUN.moment == "in a checkpoint write":
         threading.Thread(target=watch_checkpoint, daemon=True).start()
     return finished

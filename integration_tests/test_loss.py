@@ -10,7 +10,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.streaming import StreamingContext
 
 from kafka_direct import OffsetRange, TopicPartition, createDirectStream, testing
-from kafka_direct.dstream.source import WAITED_SECONDS
+from kafka_direct.dstream.driver import WAITED_SECONDS
 from kafka_direct.offsets import Batch, OffsetLog
 
 ACCEPT_LOSS = {"spark.streaming.kafka.failOnDataLoss": "false"}

@@ -8,9 +8,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from kafka_direct import TopicPartition, testing
 from kafka_direct.broker import ConsumerGroup
+from kafka_direct.engine import group as engine_group
 from kafka_direct.errors import OffsetsLost
 from kafka_direct.options import ClientParams
-from kafka_direct.sql import KafkaDirectSource, group_progress
+from kafka_direct.sql import KafkaDirectSource
 
 
 @pytest.fixture
@@ -174,11 +175,11 @@ def test_an_end_that_is_behind_for_a_moment_is_no_loss(reader, kafka_topic, kafk
     kafka_produce(topic, ["a"] * 3)
     run = reader(topic, startingOffsets="earliest")
     run.first()
-    questions = run.reader.driver.planner.questions
-    answers = [questions.available()]
+    brokers, subscription = run.reader.cycle.engine.brokers, run.reader.cycle.engine.subscription
+    answers = [brokers.find_available(subscription)]
     kafka_produce(topic, ["a"] * 3)
-    ask = questions.available
-    monkeypatch.setattr(questions, "available", lambda: answers.pop() if answers else ask())
+    ask = brokers.find_available
+    monkeypatch.setattr(brokers, "find_available", lambda _: answers.pop() if answers else ask(subscription))
 
     assert run.end(at(topic, 5)) == at(topic, 6)
     assert answers == []
@@ -280,7 +281,7 @@ def test_a_group_that_stands_still_is_told_again(reader, admin, kafka_topic, com
 
     run.end(start)
     assert committed(topic) is None
-    monkeypatch.setattr(group_progress, "AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(engine_group, "REFRESH_SECONDS", -1.0)
     run.end(start)
     assert committed(topic) == 0
 

@@ -8,7 +8,7 @@ from pyspark.streaming.listener import StreamingListener
 from kafka_direct import createDirectStream
 from kafka_direct.broker import ConsumerGroup
 from kafka_direct.dstream import jvm
-from kafka_direct.engine import group_commit
+from kafka_direct.engine import group as engine_group
 from kafka_direct.offsets import TopicPartition
 from kafka_direct.options import ClientParams
 from kafka_direct.testing import wait_until
@@ -83,7 +83,7 @@ def is_waiting_for_listeners(sc):
 
 def test_an_idle_stream_keeps_its_group_alive(spark, kafka, kafka_topic, kafka_produce, monkeypatch):
     """What the brokers forget of a group that has nothing new to commit is committed again."""
-    monkeypatch.setattr(group_commit, "REFRESH_SECONDS", 0.5)
+    monkeypatch.setattr(engine_group, "REFRESH_SECONDS", 0.5)
     topic = kafka_topic()
     kafka_produce(topic, ["a", "b", "c"])
     params = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": topic, "auto.offset.reset": "earliest"}

@@ -121,7 +121,10 @@ def commit(kafka, group, offsets):
 
 
 def test_precedence(direct, kafka, kafka_topic, kafka_produce):
-    """What fromOffsets says wins over the group, the group over auto.offset.reset, and that over latest."""
+    """What fromOffsets says wins over the group, the group over auto.offset.reset, and that over what is known.
+
+    A partition that a known group never committed is new; of a group that has committed nothing, latest is the start.
+    """
     topic = kafka_topic(partitions=3)
     for partition in range(3):
         kafka_produce(topic, list("abcde"), partition=partition)
@@ -131,7 +134,9 @@ def test_precedence(direct, kafka, kafka_topic, kafka_produce):
 
     assert start_of(direct([topic], {**group, **reset}, fromOffsets=given)) == {0: 3, 1: 2, 2: 0}
     assert start_of(direct([topic], {**group, **reset})) == {0: 1, 1: 2, 2: 0}
-    assert start_of(direct([topic], group)) == {0: 1, 1: 2, 2: 5}
+    assert start_of(direct([topic], group)) == {0: 1, 1: 2, 2: 0}
+    assert start_of(direct([topic], {**group, "auto.offset.reset": "latest"})) == {0: 1, 1: 2, 2: 5}
+    assert start_of(direct([topic], {"group.id": f"{topic}-new"})) == {0: 5, 1: 5, 2: 5}
     assert start_of(direct([topic], reset, fromOffsets=given)) == {0: 3, 1: 0, 2: 0}
     assert start_of(direct([topic], {"auto.offset.reset": "smallest"})) == {0: 0, 1: 0, 2: 0}
     assert start_of(direct([topic])) == {0: 5, 1: 5, 2: 5}

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 # The version that is written now, and where the class is. When a class moves, its line here is all that changes.
 _KINDS = {
-    "stream": (1, "kafka_direct.dstream.streams:Compute"),
+    "stream": (1, "kafka_direct.dstream.compute:Compute"),
     "stream-name": (1, "kafka_direct.dstream.stream:DirectKafkaInputDStream"),
-    "output": (1, "kafka_direct.dstream.stream:Output"),
-    "transformation": (1, "kafka_direct.dstream.stream:Transformation"),
+    "output": (1, "kafka_direct.dstream.compute:Output"),
+    "transformation": (1, "kafka_direct.dstream.compute:Transformation"),
     "elements": (1, "kafka_direct.decode.elements:Elements"),
     "client-params": (1, "kafka_direct.options.client_params:ClientParams"),
     "callback": (1, "kafka_direct.options.callback:Callback"),

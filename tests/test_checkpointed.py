@@ -115,13 +115,13 @@ def test_an_old_checkpoint_means_what_it_meant(name):
 @pytest.mark.parametrize(("name", "spec"), [("stream-1", "SPEC"), ("stream-1-pattern", "LATER_SPEC")])
 def test_an_old_stream_is_the_stream_that_it_was(name, spec):
     """Parameters, positions, rates and decoders; and its context finds it among those that were recovered."""
-    from kafka_direct.dstream import streams
+    from kafka_direct.dstream.process import process
 
-    streams._recovered.clear()
+    process.take_recovered()
     revived, meant = golden(name).spec, WRITER[spec]
 
-    assert streams._recovered == {meant.name: revived}
-    streams._recovered.clear()
+    assert process.take_recovered() == [revived]
+    assert process.take_recovered() == []
     for part in ("name", "input_id", "subscription", "params", "from_offsets", "min_rate"):
         assert getattr(revived, part) == getattr(meant, part)
     assert revived.elements.value_decoder is (json.loads if name == "stream-1" else kafka_direct.utf8_decoder)

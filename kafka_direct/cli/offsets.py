@@ -371,7 +371,9 @@ def _resolve(
     if Group() in positions.values():
         raise ConfigError("'group' is no position here; export the group, and import what it prints.")
     there: dict[TopicPartition, Position] = {p: w for p, w in positions.items() if p in available.earliest}
-    found = resolve_positions(there, available, cluster=target.cluster, group=None, fallback=None, now_ms=now_ms)
+    found = resolve_positions(
+        there, available, find_times=target.cluster.find_times, committed=lambda _: {}, now_ms=now_ms
+    )
     gone = {p: standing.committed.get(p, 0) for p in positions.keys() - there.keys()}
     return {**gone, **offsets, **found}
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
 
+from kafka_direct.offsets import OutputTimes
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -99,15 +101,11 @@ def remember_ms(ssc: StreamingContext, input_id: int) -> int:
     raise LookupError(f"input stream {input_id} is not in the graph")
 
 
-def output_slides(ssc: StreamingContext, input_id: int) -> tuple[int, set[int]]:
-    """When the outputs that read an input run: at the zero time plus multiples of these intervals (ms).
-
-    A window that slides by several batches gives its outputs nothing to do in between. Spark then asks the input for
-    those batches only when the window is due.
-    """
+def output_times(ssc: StreamingContext, input_id: int) -> OutputTimes:
+    """When the outputs that read an input run. Known once the context has started."""
     graph = ssc._jssc.ssc().graph()
     slides = {o.slideDuration().milliseconds() for o in graph.getOutputStreams() if _reads(o, input_id)}
-    return graph.zeroTime().milliseconds(), slides
+    return OutputTimes(zero_ms=graph.zeroTime().milliseconds(), slides_ms=frozenset(slides))
 
 
 def _reads(stream: Any, input_id: int) -> bool:

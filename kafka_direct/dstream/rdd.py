@@ -11,7 +11,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from pyspark import SparkContext
-from pyspark.core.rdd import PipelinedRDD
 
 from kafka_direct.broker import Cluster, check_reader
 from kafka_direct.broker.fetch.reader import DEFAULT_POLL_SECONDS, read_chunks
@@ -21,6 +20,7 @@ from kafka_direct.decode.elements import Elements, utf8_decoder
 from kafka_direct.errors import ArgumentTypeError, ConfigError
 from kafka_direct.offsets import OffsetRange, find_start, offsets_lost
 from kafka_direct.options import ClientParams, Subscription
+from kafka_direct.pyspark_names import PipelinedRDD
 from kafka_direct.worker import hasten_task, spare_collector
 
 POLL_MS = "spark.streaming.kafka.consumer.poll.ms"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from kafka_direct.engine import StartRule, Uncommitted
 from kafka_direct.errors import ArgumentTypeError, ConfigError
 from kafka_direct.offsets import TopicPartition, parse_position
 from kafka_direct.offsets.model.position import Group, Latest, Position, Positions
@@ -41,16 +42,17 @@ class StreamSpec:
             "min_rate": _rate_state(self.min_rate),
         }
 
-    @property
-    def reset(self) -> Position | None:
-        """Where a partition starts that nothing else is known of; None: nowhere, that is an error."""
+    def start_rule(self) -> StartRule:
+        """Where the stream begins if its log knows nothing: fromOffsets, then the group, then auto.offset.reset."""
         reset = self.params.auto_offset_reset
-        if reset is None:
-            return Latest()
-        return None if isinstance(reset, str) else reset
+        uncommitted = Uncommitted(
+            default=Latest(), reset=None if isinstance(reset, str) else reset, is_refused=isinstance(reset, str)
+        )
+        return StartRule(positions=lambda partitions: self._positions(partitions, uncommitted), uncommitted=uncommitted)
 
-    def first_positions(self, partitions: frozenset[TopicPartition]) -> dict[TopicPartition, Position]:
-        """Where each partition starts if the log knows nothing: fromOffsets, then the group, then the reset."""
+    def _positions(
+        self, partitions: frozenset[TopicPartition], uncommitted: Uncommitted
+    ) -> dict[TopicPartition, Position]:
         given = self.from_offsets
         if self.params.group_id is None and (given == Group() or Group() in getattr(given, "values", tuple)()):
             raise ConfigError('fromOffsets says "group", and there is none: set group.id in kafkaParams.')
@@ -60,17 +62,11 @@ class StreamSpec:
                     f"fromOffsets names {unknown[0]}, which is not among the partitions of {self.subscription}; leave "
                     "it out, or add its topic."
                 )
-            return {partition: given.get(partition) or self._default(partition) for partition in partitions}
-        return {partition: given or self._default(partition) for partition in partitions}
+            return {p: given.get(p) or self._default(p, uncommitted) for p in partitions}
+        return {p: given or self._default(p, uncommitted) for p in partitions}
 
-    def _default(self, partition: TopicPartition) -> Position:
-        position = Group() if self.params.group_id is not None else self.reset
-        if position is None:
-            raise ConfigError(
-                f"{partition} has no offset to start from, and auto.offset.reset is error; name it in fromOffsets, or "
-                "set auto.offset.reset to earliest or latest."
-            )
-        return position
+    def _default(self, partition: TopicPartition, uncommitted: Uncommitted) -> Position:
+        return Group() if self.params.group_id is not None else uncommitted.position(partition, {})
 
 
 def parse_from_offsets(value: Any) -> Position | Positions | None:

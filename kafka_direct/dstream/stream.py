@@ -16,19 +16,20 @@ from kafka_direct.decode.elements import Elements, utf8_decoder
 from kafka_direct.errors import ArgumentTypeError, ConfigError
 from kafka_direct.options import ClientParams, Subscription, refuse_literal_secrets
 
-from . import jvm
+from . import hooks, jvm
+from .compute import Compute, Output, Transformation
+from .context import streams_of
+from .process import process
 from .spec import StreamSpec, parse_from_offsets
-from .streams import Compute, batch_time_ms, running, streams_of
 
 if TYPE_CHECKING:
     import re
     from collections.abc import Callable, Mapping, Sequence
-    from datetime import datetime
 
     from pyspark import RDD
 
     from kafka_direct.decode.elements import Decoder, KafkaMessage
-    from kafka_direct.engine.group_commit import CommitCallback
+    from kafka_direct.engine import CommitCallback
     from kafka_direct.offsets import OffsetRange, TopicPartition
 
     from .spec import RatePerPartition
@@ -64,11 +65,11 @@ class DirectKafkaInputDStream(DStream[Any]):
 
         `callback(offsets, error)` is called with what was committed and None, or with the error.
         """
-        running()[self.name].commit_async(offsetRanges, callback)
+        process.running[self.name].commit_async(offsetRanges, callback)
 
     def currentOffsets(self) -> dict[TopicPartition, int]:
         """Where the next batch continues, per partition."""
-        streams = running() if not hasattr(self, "_ssc") else streams_of(self._ssc)
+        streams = streams_of(self._ssc) if hasattr(self, "_ssc") else process.running
         return streams[self.name].current_offsets()
 
     @classmethod
@@ -80,38 +81,6 @@ class DirectKafkaInputDStream(DStream[Any]):
     def __reduce__(self) -> tuple[Any, ...]:
         # An output operation may hold the stream, for commitAsync; in a checkpoint its name is enough.
         return persisted(self, "stream-name", self.name)
-
-
-class Transformation:
-    """Calls a user's function with the KafkaRDD of each batch of a stream."""
-
-    _kind = "transformation"
-
-    def __init__(self, stream: str, function: Callable[..., Any], *, takes_time: bool) -> None:
-        self._stream = stream
-        self._function = function
-        self._takes_time = takes_time
-
-    def __call__(self, time: datetime, _: RDD[Any]) -> Any:
-        rdd = running()[self._stream].rdd(batch_time_ms(time))
-        return self._function(time, rdd) if self._takes_time else self._function(rdd)
-
-    @classmethod
-    def revived(cls, _version: int, state: dict[str, Any]) -> Transformation:
-        return cls(**state)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        state = {"stream": self._stream, "function": self._function, "takes_time": self._takes_time}
-        return persisted(self, self._kind, state)
-
-
-class Output(Transformation):
-    """The same, for what it does: what it returns is nobody's, and PySpark would take it for an RDD."""
-
-    _kind = "output"
-
-    def __call__(self, time: datetime, rdd: RDD[Any]) -> None:
-        super().__call__(time, rdd)
 
 
 def _takes_time(func: Callable[..., Any]) -> bool:
@@ -163,6 +132,7 @@ def createDirectStream(  # noqa: PLR0913, PLR0917  PySpark 2.4's signature, and 
     """
     if not isinstance(ssc, StreamingContext):
         raise ArgumentTypeError(f"ssc must be a StreamingContext; it is a {type(ssc).__name__}.")
+    hooks.install()
     streams = streams_of(ssc)
     params = ClientParams.parse(kafkaParams)
     if jvm.checkpoint_directory(ssc) is not None:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSourceReader
-
+from kafka_direct.broker import KafkaBrokers
 from kafka_direct.errors import ConfigError
 from kafka_direct.offsets import OffsetRange, cut_ranges, find_range_losses
 from kafka_direct.offsets.model.position import Earliest, Latest
+from kafka_direct.pyspark_names import DataSourceReader
 
 from .partition import PartitionReader
-from .questions import Questions
+from .query_cycle import make_engine
+from .starting import start_rule
 
 if TYPE_CHECKING:
-    from pyspark.sql.datasource import InputPartition
+    from kafka_direct.pyspark_names import InputPartition
 
 
 class KafkaBatchReader(PartitionReader, DataSourceReader):
@@ -24,10 +25,10 @@ class KafkaBatchReader(PartitionReader, DataSourceReader):
         return self._split(self._ranges())
 
     def _ranges(self) -> tuple[OffsetRange, ...]:
-        questions = Questions(self._options)
-        available = questions.first_available()
-        start = questions.resolve(self._options.starting, available, Earliest())
-        until = questions.resolve(self._options.ending, available, Latest())
+        engine = make_engine(self._options, KafkaBrokers(self._options.params))
+        available = engine.require_available()
+        start = engine.resolve(start_rule(self._options, self._options.starting, Earliest()), available)
+        until = engine.resolve(start_rule(self._options, self._options.ending, Latest()), available)
         for partition, offset in sorted(start.items()):
             if offset > until[partition]:
                 raise ConfigError(
@@ -36,5 +37,5 @@ class KafkaBatchReader(PartitionReader, DataSourceReader):
                 )
         ranges = tuple(OffsetRange(p.topic, p.partition, start[p], until[p]) for p in sorted(start))
         losses = find_range_losses(ranges, available, {})
-        questions.accept(losses)
+        engine.losses.accept(losses)
         return cut_ranges(ranges, losses)

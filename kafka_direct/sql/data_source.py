@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource
-
 from kafka_direct.errors import ConfigError
 from kafka_direct.options import SinkOptions, SourceOptions
+from kafka_direct.pyspark_names import DataSource
 
 from .batch_reader import KafkaBatchReader
 from .projection import Projection
@@ -16,8 +15,9 @@ from .stream_reader import KafkaStreamReader
 from .writer import KafkaBatchWriter, KafkaStreamWriter
 
 if TYPE_CHECKING:
-    from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
     from pyspark.sql.types import StructType
+
+    from kafka_direct.pyspark_names import DataSourceReader, DataSourceStreamReader
 
 
 class KafkaDirectSource(DataSource):

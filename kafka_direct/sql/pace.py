@@ -1,4 +1,4 @@
-"""`Pace`: how much of the lag a micro-batch takes, from what its predecessors took.
+"""`QueryPace`: how much of the lag a micro-batch takes, from what its predecessors took.
 
 A batch's work begins when it is planned. It ends, by the checkpoint, when it is committed; without the option
 `checkpointLocation` when Spark asks for the next batch, which is the same moment unless a trigger makes it wait.
@@ -10,9 +10,9 @@ import logging
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka_direct.rate import RateController, limit_per_partition, share_offsets
-from kafka_direct.rate.estimator import PIDRateEstimator
-from kafka_direct.rate.settings import DEFAULT_INITIAL_RATE, PidGains
+from kafka_direct.engine import Pace
+from kafka_direct.rate import PidGains, PIDRateEstimator, RateController
+from kafka_direct.rate.settings import DEFAULT_INITIAL_RATE
 
 from .checkpoint import FinishedBatches
 
@@ -22,43 +22,43 @@ if TYPE_CHECKING:
     from kafka_direct.offsets import TopicPartition
     from kafka_direct.options.source_options import PaceOptions
 
-    Lag = Mapping[TopicPartition, int]
-
 log = logging.getLogger("kafka_direct")
 
 LEARN_FROM = 5  # batches of earlier runs
 
 
-class _Planned(NamedTuple):
+class _MicroBatch(NamedTuple):
     end: Mapping[TopicPartition, int]
     records: int
     is_cut: bool  # there was more to read
     since: float
 
 
-class Pace:
+class QueryPace:
     """The limits of a query's batches, for one run."""
 
     def __init__(self, options: PaceOptions, max_offsets: int | None) -> None:
         self._options = options
-        self._max_offsets = max_offsets
         self._rate = _controller(options) if options.backpressure else None
+        self._pace = Pace(
+            self._rate,
+            batch_seconds=options.target_ms / 1000,
+            max_rate=options.max_rate,
+            min_rate=options.min_rate,
+            max_offsets=max_offsets,
+        )
         checkpoint = options.checkpoint if options.backpressure else None
         self._finished = None if checkpoint is None else FinishedBatches(checkpoint)
-        self._planned: _Planned | None = None
+        self._planned: _MicroBatch | None = None
         self._has_learned = False
 
-    def limits(self, lag: Lag) -> dict[TopicPartition, int] | None:
+    def limits(self, lag: Mapping[TopicPartition, int]) -> dict[TopicPartition, int] | None:
         """What the next batch may take of each partition; None is no limit."""
-        by_rate = self._by_rate(lag)
-        if self._max_offsets is None:
-            return by_rate
-        shared = share_offsets(lag, self._max_offsets)
-        return shared if by_rate is None else {p: min(records, by_rate[p]) for p, records in shared.items()}
+        return self._pace.limits(lag)
 
     def planned(self, end: Mapping[TopicPartition, int], *, records: int, lag: int) -> None:
         """A batch of so many records of the lag, up to `end`, begins now."""
-        self._planned = _Planned(end, records, records < lag, time.monotonic())
+        self._planned = _MicroBatch(end, records, records < lag, time.monotonic())
 
     def finished(self, start: Mapping[TopicPartition, int]) -> None:
         """Spark asks for the batch after `start`: learn from the one that ended there."""
@@ -70,15 +70,15 @@ class Pace:
             self._learn(self._rate, start)
         elif (planned := self._planned) is not None and planned.end == start and planned.records > 0:
             seconds = self._seconds(planned, now)
-            if seconds is not None and self._is_telling(planned, seconds, self._rate.rate):
+            if seconds is not None and self._shows_speed(planned, seconds, self._rate.rate):
                 self._rate.batch_finished(now * 1000, planned.records, seconds * 1000, 0)
         self._planned = None
 
-    def _is_telling(self, planned: _Planned, seconds: float, rate: float) -> bool:
+    def _shows_speed(self, planned: _MicroBatch, seconds: float, rate: float) -> bool:
         """Whether a batch shows how fast records can go; one that took all there was may show how fast they came."""
         return planned.is_cut or seconds * 1000 > self._options.target_ms or planned.records > rate * seconds
 
-    def _seconds(self, planned: _Planned, now: float) -> float | None:
+    def _seconds(self, planned: _MicroBatch, now: float) -> float | None:
         """What the batch took; None if the checkpoint, which should, does not show it."""
         if self._finished is None:
             return now - planned.since
@@ -90,13 +90,6 @@ class Pace:
                 self._options.checkpoint,
             )
         return None if batch is None else batch.seconds
-
-    def _by_rate(self, lag: Lag) -> dict[TopicPartition, int] | None:
-        max_rate, min_rate = self._options.max_rate, self._options.min_rate
-        if self._rate is not None:
-            return self._rate.limit(lag, in_flight=0, max_rate=max_rate, min_rate=min_rate)
-        seconds = self._options.target_ms / 1000
-        return limit_per_partition(lag, batch_seconds=seconds, rate=None, max_rate=max_rate, min_rate=min_rate)
 
     def _learn(self, rate: RateController, end: Mapping[TopicPartition, int]) -> None:
         """Begin with the speed of the run before, as its checkpoint shows it."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import InputPartition
-
 from kafka_direct.broker import SettingNames
 from kafka_direct.broker.fetch.arrow import read_batches
 from kafka_direct.offsets import split_ranges
+from kafka_direct.pyspark_names import InputPartition
 from kafka_direct.worker import hasten_task, spare_collector
 
 if TYPE_CHECKING:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from .reached import Reached
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -18,9 +20,9 @@ class Batch:
     """The ranges of batch `id`, fixed for ever once logged.
 
     `times` are the batch times (ms) at which Spark ran it: one, and one more for each replay that Spark itself did not
-    know of. `topic_ids` tell a recreated topic. `waiting` partitions stand at an offset that does not exist yet.
-    `losses` were accepted when this batch was planned. A reset reads nothing: its ranges are empty and say where the
-    next batch begins, and what was planned before it and never committed does not run any more.
+    know of. `topic_ids`, `waiting` and `gone` are those of `Reached`. `losses` were accepted when this batch was
+    planned. A reset reads nothing: its ranges are empty and say where the next batch begins, and what was planned
+    before it and never committed does not run any more.
     """
 
     id: int
@@ -28,6 +30,7 @@ class Batch:
     times: tuple[int, ...]
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     waiting: frozenset[TopicPartition] = frozenset()
+    gone: frozenset[TopicPartition] = frozenset()
     losses: tuple[Loss, ...] = ()
     is_reset: bool = False
 
@@ -46,6 +49,15 @@ class Batch:
     def end(self) -> dict[TopicPartition, int]:
         """Where the next batch continues."""
         return {r.topicPartition(): r.untilOffset for r in self.ranges}
+
+    def reached(self) -> Reached:
+        """Where the stream stands after it."""
+        return Reached(offsets=self.end(), topic_ids=self.topic_ids, waiting=self.waiting, gone=self.gone)
+
+    def followed_by_nothing(self, time: int) -> Batch:
+        """The next batch, if it reads nothing."""
+        ranges = tuple(replace(r, fromOffset=r.untilOffset) for r in self.ranges)
+        return replace(self, id=self.id + 1, ranges=ranges, times=(time,), losses=(), is_reset=False)
 
     def at(self, time: int) -> Batch:
         """The same batch, also run at `time`."""

@@ -32,11 +32,12 @@ class Available:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """Where each partition continues, which of them wait for their first offset, and what is lost."""
+    """Where each partition continues, which of them wait or are gone (see `Reached`), and what is lost."""
 
     offsets: Mapping[TopicPartition, int]
     waiting: frozenset[TopicPartition]
     losses: tuple[Loss, ...]
+    gone: frozenset[TopicPartition] = frozenset()
 
 
 def find_start(
@@ -45,28 +46,36 @@ def find_start(
     *,
     topic_ids: Mapping[str, str],
     waiting: Collection[TopicPartition] = (),
+    gone: Collection[TopicPartition] = (),
 ) -> Start:
     """Where each partition continues, given the `positions` reached and the `topic_ids` they were reached in.
 
     A partition without a position is new and starts at its earliest offset, so nothing written before it was noticed is
     missed. A position in `waiting` was asked for by the user and never reached: beyond the end it keeps waiting.
-    Any other position outside the log is a loss; `offsets` then holds where reading can go on.
+    Any other position outside the log is a loss; `offsets` then holds where reading can go on. A partition that the
+    brokers do not have is lost once, and `gone` from then on: its position is kept, as the topic may only be out of
+    sight. A topic that comes back with another id is another topic.
     """
-    losses = tuple(
-        loss
-        for partition, position in sorted(positions.items())
-        if (loss := _find_loss(partition, position, available, topic_ids, partition in waiting)) is not None
-    )
-    resumed = {loss.topic_partition: loss.resumed for loss in losses}
-    offsets = {
-        partition: offset
-        for partition, earliest in sorted(available.earliest.items())
-        if (offset := resumed.get(partition, positions.get(partition, earliest))) is not None
-    }
+    offsets: dict[TopicPartition, int] = {}
+    losses: list[Loss] = []
+    for partition in sorted(positions.keys() | available.earliest.keys()):
+        position = positions.get(partition)
+        if position is None:
+            offsets[partition] = available.earliest[partition]
+            continue
+        loss = _find_loss(partition, position, available, topic_ids, waiting, gone)
+        if loss is not None:
+            losses.append(loss)
+        if loss is None or loss.cause is LossCause.DELETED:
+            if partition in available.earliest or not _is_other_topic(partition, available, topic_ids):
+                offsets[partition] = position
+        elif loss.resumed is not None:
+            offsets[partition] = loss.resumed
     return Start(
         offsets=offsets,
-        waiting=frozenset(p for p, offset in offsets.items() if offset > available.latest[p]),
-        losses=losses,
+        waiting=frozenset(p for p, offset in offsets.items() if offset > available.latest.get(p, offset)),
+        losses=tuple(losses),
+        gone=frozenset(p for p in offsets if p not in available.earliest),
     )
 
 
@@ -86,7 +95,7 @@ def plan_ranges(
     """
 
     def until(partition: TopicPartition, offset: int) -> int:
-        end = latest[partition]
+        end = latest.get(partition, offset)  # of a partition that is gone there is no end
         if limits is not None and partition in limits:
             end = min(end, offset + limits[partition])
         return max(end, offset)
@@ -102,8 +111,8 @@ def find_range_losses(
     for range_ in ranges:
         if range_.count() > 0:
             partition = range_.topicPartition()
-            loss = _find_loss(partition, range_.fromOffset, available, topic_ids, False) or _find_loss(
-                partition, range_.untilOffset, available, topic_ids, False
+            loss = _find_loss(partition, range_.fromOffset, available, topic_ids) or _find_loss(
+                partition, range_.untilOffset, available, topic_ids
             )
             found += [] if loss is None else [loss]
     return tuple(found)
@@ -127,16 +136,17 @@ def _cut(range_: OffsetRange, loss: Loss | None) -> OffsetRange:
 
 
 def measure_lag(start: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Records between each start and its end; 0 for a start that waits beyond the end."""
-    return {partition: max(latest[partition] - offset, 0) for partition, offset in start.items()}
+    """Records between each start and its end; 0 for a start that waits beyond the end, or that has no end."""
+    return {partition: max(latest.get(partition, offset) - offset, 0) for partition, offset in start.items()}
 
 
-def _find_loss(
+def _find_loss(  # noqa: PLR0913, PLR0917
     partition: TopicPartition,
     position: int,
     available: Available,
     topic_ids: Mapping[str, str],
-    is_waiting: bool,  # noqa: FBT001
+    waiting: Collection[TopicPartition] = (),
+    gone: Collection[TopicPartition] = (),
 ) -> Loss | None:
     earliest = available.earliest.get(partition)
     latest = available.latest.get(partition)
@@ -152,12 +162,13 @@ def _find_loss(
         )
 
     if earliest is None or latest is None:
-        return lost(LossCause.DELETED, None)
-    if is_waiting and position > latest:
+        return None if partition in gone else lost(LossCause.DELETED, None)
+    if partition in waiting and position > latest:
         # Nothing at or after it was ever there to be lost, also if the topic is another one by now.
         return None
-    before, now = topic_ids.get(partition.topic), available.topic_ids.get(partition.topic)
-    if before is not None and now is not None and before != now:
+    has_no_id = topic_ids.get(partition.topic) is None
+    if _is_other_topic(partition, available, topic_ids) or (partition in gone and has_no_id and position > latest):
+        # Brokers before 2.8 give no ids. There a topic that comes back shorter than it was is another one.
         return lost(LossCause.RECREATED, earliest)
     if position < earliest:
         return lost(LossCause.AGED_OUT, earliest)
@@ -165,3 +176,8 @@ def _find_loss(
         # Resuming at the end, not the beginning: what is still there was delivered before.
         return lost(LossCause.TRUNCATED, latest)
     return None
+
+
+def _is_other_topic(partition: TopicPartition, available: Available, topic_ids: Mapping[str, str]) -> bool:
+    before, now = topic_ids.get(partition.topic), available.topic_ids.get(partition.topic)
+    return before is not None and now is not None and before != now

@@ -55,6 +55,7 @@ def decode_offsets(shape: Mapping[str, Mapping[str, int]]) -> dict[TopicPartitio
 def encode_batch(batch: Batch) -> str:
     """A batch as one line of JSON; equal batches give equal text."""
     reset = {"reset": True} if batch.is_reset else {}
+    gone = {"gone": _encode_partitions(batch.gone)} if batch.gone else {}
     return _dump(
         {
             "version": VERSION,
@@ -65,6 +66,7 @@ def encode_batch(batch: Batch) -> str:
             "until": encode_offsets(batch.end()),
             "topicIds": dict(sorted(batch.topic_ids.items())),
             "waiting": _encode_partitions(batch.waiting),
+            **gone,
             "losses": [_encode_loss(loss) for loss in batch.losses],
         }
     )
@@ -84,11 +86,8 @@ def decode_batch(text: str) -> Batch:
         times=tuple(int(time) for time in record["times"]),
         ranges=tuple(OffsetRange(p.topic, p.partition, start[p], end[p]) for p in sorted(start)),
         topic_ids=dict(record["topicIds"]),
-        waiting=frozenset(
-            TopicPartition(topic, partition)
-            for topic, partitions in record["waiting"].items()
-            for partition in partitions
-        ),
+        waiting=_decode_partitions(record["waiting"]),
+        gone=_decode_partitions(record.get("gone", {})),
         losses=tuple(_decode_loss(loss) for loss in record["losses"]),
         is_reset="reset" in record,
     )
@@ -130,6 +129,10 @@ def _encode_partitions(partitions: Iterable[TopicPartition]) -> dict[str, list[i
     for partition in sorted(partitions):
         shape.setdefault(partition.topic, []).append(partition.partition)
     return shape
+
+
+def _decode_partitions(shape: Mapping[str, list[int]]) -> frozenset[TopicPartition]:
+    return frozenset(TopicPartition(topic, number) for topic, numbers in shape.items() for number in numbers)
 
 
 def _encode_loss(loss: Loss) -> dict[str, Any]:

@@ -18,9 +18,8 @@ from pyspark.serializers import CloudPickleSerializer
 
 from kafka_direct import DirectKafkaInputDStream, KafkaMessage, OffsetRange, TopicPartition, errors, utf8_decoder
 from kafka_direct.decode.elements import Elements
+from kafka_direct.dstream.compute import Compute, Output, Transformation
 from kafka_direct.dstream.spec import StreamSpec
-from kafka_direct.dstream.stream import Output, Transformation
-from kafka_direct.dstream.streams import Compute
 from kafka_direct.offsets import Loss, LossCause, parse_position
 from kafka_direct.options import ClientParams, Subscription
 from kafka_direct.options.callback import Callback

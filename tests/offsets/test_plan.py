@@ -113,11 +113,11 @@ def test_a_loss_tells_what_was_wanted_and_what_is_there(world):
 @few
 @given(worlds())
 def test_what_is_not_lost_continues_where_it_stood(world):
-    """A position without a loss stays; a new partition starts at its earliest offset; a deleted one is gone."""
+    """A position without a loss stays; a new partition starts at its earliest offset."""
     start = start_of(world)
     kept = world.positions.keys() - world.lost.keys()
 
-    assert start.offsets.keys() == world.available.earliest.keys()
+    assert start.offsets.keys() - start.gone == world.available.earliest.keys()
     assert all(start.offsets[p] == world.positions[p] for p in kept)
     assert all(start.offsets[p] == world.available.earliest[p] for p in world.new)
 
@@ -132,7 +132,63 @@ def test_an_accepted_loss_resumes_within_the_log_and_delivers_nothing_twice(worl
         earliest, latest = world.available.earliest.get(partition), world.available.latest.get(partition)
         expected = {LossCause.DELETED: None, LossCause.TRUNCATED: latest}.get(loss.cause, earliest)
 
-        assert loss.resumed == expected == start.offsets.get(partition)
+        assert loss.resumed == expected
+        assert loss.cause is LossCause.DELETED or start.offsets[partition] == expected
+
+
+@few
+@given(worlds())
+def test_a_deleted_partition_keeps_its_position(world):
+    """Its topic may only be out of sight. Where the topic is another one by now, nothing is left to keep."""
+    start = start_of(world)
+    deleted = {p for p, cause in world.lost.items() if cause is LossCause.DELETED}
+    others = {t for t, id_ in world.topic_ids.items() if world.available.topic_ids.get(t, id_) != id_}
+
+    assert start.gone == {p for p in deleted if p.topic not in others}
+    assert all(start.offsets[p] == world.positions[p] for p in start.gone)
+
+
+def gone_and_back(*, after, position=5, before="x"):
+    """A partition that was gone at a position, and what the brokers have when it is back."""
+    ids = {} if before is None else {"t": before}
+    return find_start({T0: position}, after, topic_ids=ids, gone={T0})
+
+
+def available(earliest, latest, topic_id):
+    return Available(
+        earliest={T0: earliest}, latest={T0: latest}, topic_ids={} if topic_id is None else {"t": topic_id}
+    )
+
+
+def test_a_gone_partition_is_lost_once():
+    """While it is away, each batch keeps its position, and none reports it again."""
+    start = gone_and_back(after=Available(earliest={}, latest={}, topic_ids={}))
+
+    assert (start.offsets, start.gone, start.losses) == ({T0: 5}, {T0}, ())
+
+
+def test_a_topic_that_was_out_of_sight_goes_on():
+    """The same id is the same topic: no record comes twice, and none is missed."""
+    start = gone_and_back(after=available(0, 9, "x"))
+
+    assert (start.offsets, start.gone, start.losses) == ({T0: 5}, frozenset(), ())
+
+
+@pytest.mark.parametrize("after", [available(0, 9, "y"), available(0, 3, "y")])
+def test_a_topic_that_was_created_anew_begins_anew(after):
+    """Another id is another topic, whatever offsets it has."""
+    start = gone_and_back(after=after)
+
+    assert start.offsets == {T0: 0}
+    assert [loss.cause for loss in start.losses] == [LossCause.RECREATED]
+
+
+def test_without_ids_a_shorter_topic_is_another_one():
+    """Brokers before 2.8 give no ids; a topic that went away and came back shorter was created anew."""
+    start = gone_and_back(after=available(0, 3, None), before=None)
+
+    assert start.offsets == {T0: 0}
+    assert [loss.cause for loss in start.losses] == [LossCause.RECREATED]
 
 
 @few

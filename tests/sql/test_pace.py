@@ -10,7 +10,7 @@ import pytest
 from kafka_direct.errors import ConfigError
 from kafka_direct.offsets import TopicPartition
 from kafka_direct.options import SourceOptions
-from kafka_direct.sql.pace import Pace
+from kafka_direct.sql.pace import QueryPace
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 LAG = {T0: 900_000, T1: 100_000}
@@ -19,7 +19,7 @@ LAG = {T0: 900_000, T1: 100_000}
 def pace(**options):
     given = {"kafka.bootstrap.servers": "b:9092", "subscribe": "t", **{k: str(v) for k, v in options.items()}}
     parsed = SourceOptions.parse(given, "stream")
-    return Pace(parsed.pace, parsed.limits.max_offsets)
+    return QueryPace(parsed.pace, parsed.limits.max_offsets)
 
 
 class Query:

@@ -1,0 +1,158 @@
+"""`ContextStreams`: the direct streams of one StreamingContext, from its start to its stop."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from typing import TYPE_CHECKING, Any
+
+from pyspark.streaming.listener import StreamingListener
+
+from kafka_direct.errors import ConfigError, KafkaDirectError
+
+from . import jvm
+from .driver import StreamDriver
+from .outcome import Outcome
+
+if TYPE_CHECKING:
+    from pyspark.streaming import StreamingContext
+
+    from .spec import StreamSpec
+
+log = logging.getLogger("kafka_direct")
+
+# How long a graceful stop waits for the batches that are queued; as long as Spark's own.
+LAST_BATCHES_SECONDS = 3600
+LOOK_SECONDS = 0.05  # Spark reports no event when its queue of batches is empty, so a stop looks so often
+
+
+class ContextStreams:
+    def __init__(self, ssc: StreamingContext) -> None:
+        self._ssc = ssc
+        self._drivers: dict[str, StreamDriver] = {}
+        self._started = False
+
+    def free_name(self) -> str:
+        """The name of a stream that was given none: the same again for the same program."""
+        return f"stream-{len(self._drivers)}"
+
+    def create(self, spec: StreamSpec) -> None:
+        """Add a new stream; one that is refused leaves its name free for the corrected call."""
+        if spec.name in self._drivers:
+            raise ConfigError(
+                f"this StreamingContext has a direct stream {spec.name!r} already; give each stream its own name=."
+            )
+        driver = StreamDriver(spec, self._ssc)
+        driver.check()
+        self._drivers[spec.name] = driver
+
+    def recover(self, spec: StreamSpec) -> None:
+        """Add a stream that came out of a checkpoint; where it goes on is in its log."""
+        self._drivers[spec.name] = StreamDriver(spec, self._ssc)
+
+    def __getitem__(self, name: str) -> StreamDriver:
+        return self._drivers[name]
+
+    def start(self) -> None:
+        """Read the logs; have Spark run again what is unfinished."""
+        if self._started:
+            return
+        drivers = self._drivers.values()
+        for driver in drivers:
+            driver.open()
+        if not drivers:
+            return
+        if jvm.is_recovered(self._ssc):
+            times = {time_ms for driver in drivers for time_ms in driver.cycle.unfinished_times()}
+            # Outputs run for all streams or for none: what ran before a reset is left out if all were reset.
+            reset_ms = min(driver.cycle.first_time_after_reset() for driver in drivers)
+            times, from_ms = jvm.rerun_on_start(self._ssc, times, reset_ms)
+            for driver in drivers:
+                driver.cycle.recovered(times, from_ms)
+            jvm.keep_newest_checkpoint(self._ssc)
+        self._started = True
+        self._ssc.addStreamingListener(_BatchEnd(self))
+
+    def prepare_stop(self, *, gracefully: bool) -> None:
+        """Commit what is finished before Spark stops."""
+        if not self._started:
+            return
+        if not gracefully:
+            for driver in self._drivers.values():
+                driver.cycle.stop()
+            jvm.await_listeners(self._ssc)
+            return
+        jvm.finish_batches(self._ssc)
+        deadline = time.monotonic() + LAST_BATCHES_SECONDS
+        # A failed batch stays pending for ever, but its end has been reported.
+        while self._running_times() & jvm.pending_times(self._ssc) and time.monotonic() < deadline:
+            time.sleep(LOOK_SECONDS)
+        while not jvm.await_listeners(self._ssc) and time.monotonic() < deadline:
+            log.info("waiting for Spark to report its last batches")
+
+    def close(self) -> None:
+        """Let the last commits to the groups arrive, after Spark has stopped."""
+        was_started, self._started = self._started, False  # a context may be stopped twice, or without a start
+        for driver in self._drivers.values():
+            if was_started:
+                driver.cycle.tell_group()
+            driver.close()
+
+    def finish(self, outcome: Outcome) -> None:
+        """Take in the end of a batch, for every stream that had a part in it."""
+        for driver in self._drivers.values():
+            try:
+                driver.finish(outcome)
+            except (KafkaDirectError, OSError):
+                # Spark would drop a listener's error, and the other streams would not hear of their batch.
+                log.exception("a finished batch could not be committed; that is tried again after the next batch")
+            if self._started:  # what is reported after the stop is for the log alone; the next start tells the group
+                driver.cycle.tell_group()
+
+    def look_again(self, time_ms: int) -> None:
+        """See that a batch which has waited still reads the topics that it was planned for."""
+        for driver in self._drivers.values():
+            driver.look_again(time_ms)
+
+    def settle(self, before_ms: float = math.inf) -> set[int]:
+        """Return when every earlier batch that Spark has done with is committed, so that no checkpoint of Spark's is
+        ahead of the offset log. The result is the batch times that Spark neither holds nor has reported.
+        """
+        running = {time_ms for time_ms in self._running_times() if time_ms < before_ms}
+        done = running - jvm.pending_times(self._ssc) if running else running
+        return done & self._running_times() if done and jvm.await_listeners(self._ssc) else set()
+
+    def abandon(self, before_ms: int) -> None:
+        """Give up on earlier batches that never became jobs, since planning or a transformation failed.
+
+        They run again at the next start, as any failed batch. Not sooner: state and windows may hold their records
+        already, and would hold them twice.
+        """
+        for time_ms in self.settle(before_ms):
+            for driver in self._drivers.values():
+                driver.abandon(time_ms)
+
+    def _running_times(self) -> set[int]:
+        return set().union(*(driver.cycle.running_times() for driver in self._drivers.values()))
+
+
+class _BatchEnd(StreamingListener):
+    def __init__(self, streams: ContextStreams) -> None:
+        super().__init__()
+        self._streams = streams
+
+    def onBatchCompleted(self, batchCompleted: Any) -> None:
+        self._streams.finish(Outcome.of(batchCompleted.batchInfo()))
+
+
+def streams_of(ssc: StreamingContext) -> ContextStreams:
+    """The direct streams of a context."""
+    if not has_streams(ssc):
+        ssc._kafka_direct = ContextStreams(ssc)
+    streams: ContextStreams = ssc._kafka_direct
+    return streams
+
+
+def has_streams(ssc: StreamingContext) -> bool:
+    return hasattr(ssc, "_kafka_direct")

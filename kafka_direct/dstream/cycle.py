@@ -1,0 +1,283 @@
+"""`StreamCycle`: the batch cycle of one direct stream. It knows the ledger, the log and the engine, but not Spark.
+
+`batch_at` is the story of a batch: the ledger decides what the batch time means, the engine asks the brokers where that
+is needed, the log has the batch before anybody reads it. `ended` finishes it: its commit is written, the rate learns
+from it, and the consumer group is told.
+
+Times are Spark's batch times in milliseconds. A batch of an earlier run keeps its id and ranges, whatever time it gets.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING
+
+from kafka_direct.engine import Engine, GroupFollower, Pace, Patience
+from kafka_direct.errors import ConfigError
+from kafka_direct.offsets import (
+    Action,
+    Batch,
+    Ledger,
+    LossPolicy,
+    OffsetRange,
+    TopicPartition,
+    plan_ranges,
+)
+from kafka_direct.rate import RateController
+
+from .settings import FAIL_ON_DATA_LOSS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from kafka_direct.engine import Brokers
+    from kafka_direct.offsets import OffsetLog, OutputTimes, Reached
+
+    from .outcome import Outcome
+    from .settings import StreamSettings
+    from .spec import StreamSpec
+
+log = logging.getLogger("kafka_direct")
+
+PRUNE_EVERY = 10  # batches
+
+
+class StreamCycle:
+    """The batches of one stream in one run. Spark's job generator and its listeners call from threads of their own."""
+
+    def __init__(
+        self,
+        spec: StreamSpec,
+        settings: StreamSettings,
+        brokers: Brokers,
+        wait: Callable[[float], object] | None = None,
+    ) -> None:
+        self._spec = spec
+        self._settings = settings
+        losses = LossPolicy(
+            fail_on_data_loss=settings.fail_on_data_loss, setting=FAIL_ON_DATA_LOSS, reader=f"stream {spec.name}"
+        )
+        self.engine = Engine(brokers, spec.subscription, losses=losses, patience=Patience(wait=wait))
+        self.group = None if brokers.group is None else GroupFollower(brokers)
+        self._pace = _pace(spec, settings)
+        # Never held during a call to the brokers or into the JVM: Spark's generator holds its graph when it waits here.
+        self._lock = threading.RLock()
+        self._log: OffsetLog | None = None
+        self._ledger = Ledger(is_logged=False)
+        self._first: Reached | None = None
+        self._remember_ms = 0
+        self._matches_nothing = False
+
+    # -- before the context starts
+
+    def check(self, offset_log: OffsetLog | None) -> None:
+        """Fix where the stream begins if its log knows nothing; refuse topics that do not exist and wrong rates."""
+        self._pace.limits(dict.fromkeys(self._next_offsets(offset_log), 0))
+
+    def open(self, offset_log: OffsetLog | None, *, is_recovered: bool) -> None:
+        """Take in the log, and find the stream's place in it."""
+        history = None if offset_log is None else offset_log.load()
+        self._log = offset_log
+        self._ledger = Ledger(history, is_logged=offset_log is not None, is_recovered=is_recovered)
+        self._refuse_other_topics()
+        if self._ledger.last is None:
+            self._begin()
+
+    def unfinished_times(self) -> list[int]:
+        """Batch times of earlier runs whose outputs did not all succeed."""
+        return self._ledger.unfinished_times()
+
+    def first_time_after_reset(self) -> int:
+        return self._ledger.first_time_after_reset(self._settings.batch_interval_ms)
+
+    def recovered(self, rerun_times: Iterable[int], from_ms: int) -> None:
+        """Take in which old batch times Spark will run: these, and all from that one on."""
+        self._ledger.recovered(rerun_times, from_ms)
+
+    def started(self, outputs: OutputTimes, remember_ms: int) -> None:
+        """Take in what is known once the context has started; `remember_ms` is how far back Spark may ask."""
+        with self._lock:
+            self._ledger.started(outputs)
+            self._remember_ms = remember_ms
+
+    def _begin(self) -> Reached:
+        """Where a stream without a log begins. `latest` is the end when this is first asked, not at the first batch."""
+        if self._first is None:
+            self._first = self.engine.begin(self._spec.start_rule())
+        return self._first
+
+    def _refuse_other_topics(self) -> None:
+        last = self._ledger.last
+        covers = self._spec.subscription.covers
+        others = [] if last is None else [p for p in sorted(last.end()) if not covers(p)]
+        if not others:
+            return
+        text = (
+            f"the offset log of stream {self._spec.name} stands at {others[0]}, which the stream does not read: it "
+            f"reads {self._spec.subscription}"
+        )
+        if self._settings.fail_on_data_loss:
+            raise ConfigError(
+                f"{text}; give this stream another name=, or set {FAIL_ON_DATA_LOSS} to false to give that position up."
+            )
+        log.warning("%s; its position is given up, as %s is false.", text, FAIL_ON_DATA_LOSS)
+
+    # -- each batch
+
+    def batch_at(self, time_ms: int) -> tuple[Batch, tuple[OffsetRange, ...]]:
+        """The batch at this time, and what can still be read of its ranges."""
+        with self._lock:
+            decision = self._ledger.decide(time_ms)
+        if decision.batch is None:
+            batch = self._plan(time_ms)
+            readable = batch.ranges
+        else:
+            batch = decision.batch
+            self._write(decision.action, batch)
+            readable = self.readable(batch)
+        with self._lock:
+            self._ledger.began(time_ms, batch)
+        return batch, readable
+
+    def readable(self, batch: Batch) -> tuple[OffsetRange, ...]:
+        """What can still be read of a batch that was planned earlier: its ranges, unless a loss is accepted."""
+        if batch.count() == 0:
+            return batch.ranges
+        return self.engine.readable(lambda _: batch.ranges, batch.topic_ids)
+
+    def batch_known_at(self, time_ms: int) -> Batch:
+        """The batch that began at this time."""
+        with self._lock:
+            return self._ledger.batch_at(time_ms)
+
+    def batches_due(self, time_ms: int) -> dict[int, Batch]:
+        """The running batches whose outputs run at this time, by their own times."""
+        with self._lock:
+            return {t: self._ledger.batch_at(t) for t in self._ledger.times_due(time_ms)}
+
+    def running_times(self) -> set[int]:
+        """The batch times whose end Spark has still to report."""
+        with self._lock:
+            return self._ledger.running_times()
+
+    def next_offsets(self, offset_log: OffsetLog | None) -> dict[TopicPartition, int]:
+        """Where the next batch continues. Before the start `offset_log` is read for it, as the start will."""
+        with self._lock:
+            last = self._ledger.last
+        return last.end() if last is not None else self._next_offsets(None if self._log is not None else offset_log)
+
+    def _next_offsets(self, offset_log: OffsetLog | None) -> dict[TopicPartition, int]:
+        last = None if offset_log is None else offset_log.load().last
+        return dict(self._begin().offsets) if last is None else last.end()
+
+    def _plan(self, time_ms: int) -> Batch:
+        last = self._ledger.last
+        outlook = self.engine.look(self._begin() if last is None else last.reached())
+        start, lag = outlook.start, outlook.lag()
+        self._say_if_nothing_matches(bool(start.offsets))
+        with self._lock:
+            in_flight = self._ledger.in_flight()
+        batch = Batch(
+            id=0 if last is None else last.id + 1,
+            ranges=plan_ranges(start.offsets, outlook.ends, self._pace.limits(lag, in_flight=in_flight)),
+            times=(time_ms,),
+            topic_ids=outlook.topic_ids,
+            waiting=start.waiting,
+            gone=start.gone,
+            losses=start.losses,
+        )
+        self._write(Action.PLAN, batch)
+        return batch
+
+    def _write(self, action: Action, batch: Batch) -> None:
+        """Write down what the ledger decided, and then tell the ledger."""
+        if action not in (Action.PLAN, Action.SKIP, Action.REPLAY):
+            return
+        if action is Action.REPLAY:
+            log.info("stream %s runs batch %d again, with the ranges of its first run", self._spec.name, batch.id)
+        if self._log is not None:
+            (self._log.add_time if action is Action.REPLAY else self._log.plan)(batch)
+        with self._lock:
+            self._ledger.written(batch)
+
+    def _say_if_nothing_matches(self, matches: bool) -> None:  # noqa: FBT001
+        if not matches and not self._matches_nothing:
+            log.warning("stream %s: nothing matches %s yet; waiting", self._spec.name, self._spec.subscription)
+        self._matches_nothing = not matches
+
+    # -- when a batch has ended
+
+    def ended(self, outcome: Outcome) -> None:
+        """Commit what ran at this time if all its outputs succeeded; it will run again otherwise, at the next start."""
+        with self._lock:
+            batches = self._ledger.ended(outcome.time_ms, succeeded=outcome.failure is None)
+            if outcome.failure is not None:
+                self._report_failure(batches, outcome.failure)
+                return
+            if self._pace.controller is not None:
+                records = sum(batch.count() for batch in batches)
+                self._pace.controller.batch_finished(
+                    outcome.ended_ms, records, outcome.processing_ms, outcome.scheduling_ms
+                )
+            self._commit()
+            if any(batch.id % PRUNE_EVERY == 0 for batch in batches):
+                self._prune(outcome.time_ms)
+
+    def abandon(self, time_ms: int) -> None:
+        """Give up, in this run, on what was to run at this time and never became jobs."""
+        with self._lock:
+            batches = self._ledger.ended(time_ms, succeeded=False)
+            self._report_failure(batches, "Spark made no jobs of it, see the error before")
+
+    def tell_group(self) -> None:
+        """Tell the consumer group how far finished work goes."""
+        if self.group is not None:
+            with self._lock:
+                finished = self._ledger.finished()
+            self.group.tell(finished)
+
+    def stop(self) -> None:
+        """Plan nothing that has to be waited for: Spark's stop waits for the plan."""
+        self.engine.stop()
+
+    def close(self) -> None:
+        if self.group is not None:
+            self.group.close()
+        self.engine.close()
+
+    def _commit(self) -> None:
+        """Write the commits of all that has succeeded; one that could not be written before is tried again."""
+        for batch_id in self._ledger.to_commit():
+            if self._log is not None:
+                self._log.commit(batch_id)
+            self._ledger.committed([batch_id])
+
+    def _prune(self, now_ms: int) -> None:
+        ids = self._ledger.prunable(now_ms, self._remember_ms)
+        try:
+            if self._log is not None:
+                self._log.prune(ids)
+        except OSError as error:
+            name = self._spec.name
+            log.warning("stream %s could not remove old files of its log, and tries again: %s", name, error)
+        else:
+            self._ledger.pruned(ids)
+
+    def _report_failure(self, batches: list[Batch], failure: str) -> None:
+        for batch in batches:
+            if self._log is not None:
+                text = "batch %d of stream %s failed and is not committed; it runs again at the next start: %s"
+            else:
+                text = "batch %d of stream %s failed, and without a checkpoint is lost: %s"
+            log.error(text, batch.id, self._spec.name, failure)
+
+
+def _pace(spec: StreamSpec, settings: StreamSettings) -> Pace:
+    rate = settings.rate
+    return Pace(
+        RateController.from_settings(rate, settings.batch_interval_ms) if rate.backpressure else None,
+        batch_seconds=settings.batch_interval_ms / 1000,
+        max_rate=rate.max_rate_per_partition if spec.max_rate is None else spec.max_rate,
+        min_rate=rate.min_rate_per_partition if spec.min_rate is None else spec.min_rate,
+    )

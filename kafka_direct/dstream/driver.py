@@ -1,0 +1,177 @@
+"""`StreamDriver`: Spark's side of one direct stream while its context runs: RDDs, reports, the lease.
+
+What a batch is, is decided in `cycle`. Nothing here asks the JVM while a lock is held.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Any
+
+from kafka_direct.broker import KafkaBrokers
+from kafka_direct.errors import ConfigError
+from kafka_direct.offsets import OffsetLog, TopicPartition
+from kafka_direct.offsets.store.lease import LeaseKeeper
+from kafka_direct.options import refuse_literal_secrets
+
+from . import jvm
+from .cycle import StreamCycle
+from .rdd import KafkaRDD, RangeReader, as_tuples, blank_partitions
+from .settings import StreamSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark import RDD
+    from pyspark.streaming import StreamingContext
+
+    from kafka_direct.engine import CommitCallback
+    from kafka_direct.offsets import Batch, OffsetRange
+
+    from .outcome import Outcome
+    from .spec import StreamSpec
+
+log = logging.getLogger("kafka_direct")
+
+WAITED_SECONDS = 1.0  # in less time no topic is deleted, created and filled again
+
+
+class StreamDriver:
+    def __init__(self, spec: StreamSpec, ssc: StreamingContext) -> None:
+        self.spec = spec
+        self._ssc = ssc
+        self._settings = StreamSettings.of(ssc)
+        self.cycle = StreamCycle(spec, self._settings, KafkaBrokers(spec.params))
+        self._lease: LeaseKeeper | None = None
+        self._is_logged = False
+        self._report: jvm.InputReport | None = None  # made by the first batch, when the context has started
+        # The RDDs of running batches by batch time, and when their topics were last seen to be those of the plan
+        # (monotonic seconds). Each dict operation is atomic; the threads that share them never iterate.
+        self._rdds: dict[int, KafkaRDD] = {}
+        self._looked: dict[int, float] = {}
+        self._blank: dict[int, RDD[Any]] = {}
+
+    # -- before the context starts
+
+    def check(self) -> None:
+        """Fix where the stream begins if the log knows nothing, and refuse what does not exist."""
+        self.cycle.check(self._find_log())
+
+    def open(self) -> None:
+        """Read the log, and find the stream's place in it."""
+        offset_log = self._find_log()
+        if offset_log is None:
+            log.warning(
+                "stream %s has no checkpoint directory: after a restart it begins where its group or auto.offset.reset "
+                "says, not where it stood; call ssc.checkpoint(directory) before start.",
+                self.spec.name,
+            )
+        else:
+            refuse_literal_secrets(self.spec.params)
+            self._is_logged = True
+        self.cycle.open(offset_log, is_recovered=jvm.is_recovered(self._ssc))
+        if offset_log is not None:
+            self._lease = LeaseKeeper(offset_log, self._settings.batch_interval_ms, f"stream {self.spec.name}")
+            self._lease.renew()
+
+    def current_offsets(self) -> dict[TopicPartition, int]:
+        """Where the next batch continues."""
+        return self.cycle.next_offsets(self._find_log() if self._report is None else None)
+
+    def _find_log(self) -> OffsetLog | None:
+        directory = jvm.checkpoint_directory(self._ssc)
+        return None if directory is None else OffsetLog(directory, self.spec.name)
+
+    # -- each batch
+
+    def compute(self, time_ms: int) -> KafkaRDD:
+        """The RDD of the batch at this time: one that was planned before reads the same ranges again."""
+        if self._report is None:
+            self._report = jvm.InputReport(self._ssc, self.spec.input_id)
+            outputs = jvm.output_times(self._ssc, self.spec.input_id)
+            self.cycle.started(outputs, jvm.remember_ms(self._ssc, self.spec.input_id))
+        if self._lease is not None:
+            self._lease.renew()
+        batch, readable = self.cycle.batch_at(time_ms)
+        self._report.send(time_ms, batch.count(), describe(batch.ranges))
+        rdd = self._rdds[time_ms] = self._make_rdd(batch, readable)
+        self._looked[time_ms] = time.monotonic()
+        return rdd
+
+    def look_again(self, time_ms: int) -> None:
+        """Refuse an output of batches that have waited, behind a slow one, while a topic of theirs was created anew.
+
+        Its records would stand at the offsets of the old ones (docs/decisions/0005).
+        """
+        now = time.monotonic()
+        due = self.cycle.batches_due(time_ms)
+        waited = {t: batch for t, batch in due.items() if now - self._looked.get(t, now) >= WAITED_SECONDS}
+        rdds = [(batch, self._rdds[t]) for t, batch in waited.items() if t in self._rdds]
+        read = [
+            (batch.id, ranges, batch.topic_ids)
+            for batch, rdd in rdds
+            if (ranges := rdd._readable()) and not jvm.is_persisted(rdd._jrdd)
+        ]
+        if read and self.cycle.engine.refuse_recreated(read):
+            self._looked |= {t: time.monotonic() for t in waited if t in self._rdds}
+
+    def rdd(self, time_ms: int) -> KafkaRDD:
+        """The RDD that `compute` made: one object per batch, so that a user's cache() holds."""
+        rdd = self._rdds.get(time_ms)
+        if rdd is None:
+            # The batch has ended, and a window that slides by several batches asks for it only now.
+            batch = self.cycle.batch_known_at(time_ms)
+            rdd = self._make_rdd(batch, self.cycle.readable(batch))
+        # Spark keeps the batches of a stream that is cached or under a window; what is mapped over one must not reach
+        # past what is kept.
+        rdd.is_cached = jvm.is_persisted(rdd._jrdd)
+        return rdd
+
+    def _make_rdd(self, batch: Batch, readable: tuple[OffsetRange, ...]) -> KafkaRDD:
+        number = len(batch.ranges)
+        if number not in self._blank:
+            self._blank[number] = blank_partitions(self._ssc._sc, number)
+        reader = RangeReader(
+            params=self.spec.params,
+            ranges=as_tuples(readable),
+            elements=self.spec.elements,
+            poll_seconds=self._settings.poll_seconds,
+            skip_lost=not self._settings.fail_on_data_loss,
+        )
+        return KafkaRDD(self._blank[number], reader, batch.ranges, batch.id if self._is_logged else None, batch.losses)
+
+    # -- when a batch has ended
+
+    def finish(self, outcome: Outcome) -> None:
+        self._forget_rdds(outcome.time_ms)
+        self.cycle.ended(outcome)
+
+    def abandon(self, time_ms: int) -> None:
+        self._forget_rdds(time_ms)
+        self.cycle.abandon(time_ms)
+
+    def _forget_rdds(self, time_ms: int) -> None:
+        for t in self.cycle.batches_due(time_ms):
+            self._rdds.pop(t, None)
+            self._looked.pop(t, None)
+
+    def commit_async(self, offset_ranges: Sequence[OffsetRange], callback: CommitCallback | None) -> None:
+        if self.cycle.group is None:
+            raise ConfigError("commitAsync needs a consumer group: set group.id in kafkaParams.")
+        self.cycle.group.request(offset_ranges, callback)
+
+    def close(self) -> None:
+        """Let the last commits to the group arrive; let go of the clients, and of the lease."""
+        self.cycle.close()
+        if self._lease is not None:
+            self._lease.release()
+
+
+def describe(ranges: tuple[OffsetRange, ...]) -> str:
+    """The ranges as the Streaming page shows them, as Spark's own direct stream wrote them: the largest first."""
+    full = sorted((r for r in ranges if r.count() > 0), key=lambda r: -r.count())
+    return "\n".join(
+        f"topic: {r.topic}\tpartition: {r.partition}\toffsets: {r.fromOffset} to {r.untilOffset}\tcount: {r.count()}"
+        for r in full
+    )

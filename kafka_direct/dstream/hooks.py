@@ -1,0 +1,92 @@
+"""Every hook into PySpark, in one place. `install` is called when the first direct stream is made or recovered.
+
+PySpark tells a Python stream neither that its context starts nor that it stops, and both matter (docs/decisions/0003).
+Before the start the logs are read, on the caller's thread, where an error reaches the caller. Before a stop finished
+batches must be committed: Spark's stop removes its listeners without asking whether they have heard of the last batch.
+Contexts without a direct stream pass through unchanged.
+
+| hook | what it adds |
+|---|---|
+| StreamingContext.start | reads the logs of the context's direct streams |
+| StreamingContext.stop | commits finished batches before Spark stops, and closes clients afterwards |
+| TransformFunction.call | looks again at batches that have waited; hands RDDs over as a list (docs/decisions/0032) |
+| TransformFunctionSerializer.dumps | commits finished batches before Spark's checkpoint is written |
+"""
+
+from __future__ import annotations
+
+import functools
+import traceback
+from typing import TYPE_CHECKING, Any
+
+from pyspark.streaming import StreamingContext
+from pyspark.streaming.util import TransformFunction, TransformFunctionSerializer
+
+from . import jvm
+from .compute import Compute
+from .context import has_streams, streams_of
+from .process import process
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@functools.cache
+def install() -> None:
+    """Wrap what the table above lists, once in a process."""
+    StreamingContext.start = _wrapped(StreamingContext.start, _start)
+    StreamingContext.stop = _wrapped(StreamingContext.stop, _stop)
+    TransformFunction.call = _wrapped(TransformFunction.call, _call)
+    TransformFunctionSerializer.dumps = _wrapped(TransformFunctionSerializer.dumps, _dumps)
+
+
+def _wrapped(original: Callable[..., Any], hook: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return hook(original, self, *args, **kwargs)
+
+    return call
+
+
+def _start(start: Callable[..., None], ssc: StreamingContext) -> None:
+    recovered = process.take_recovered()
+    if jvm.is_recovered(ssc) and not has_streams(ssc):
+        for spec in recovered:
+            streams_of(ssc).recover(spec)
+    if has_streams(ssc):
+        streams = streams_of(ssc)
+        streams.start()
+        process.run(streams)
+    start(ssc)
+
+
+def _stop(
+    stop: Callable[..., None],
+    ssc: StreamingContext,
+    stopSparkContext: bool = True,  # noqa: FBT001, FBT002
+    stopGraceFully: bool = False,  # noqa: FBT001, FBT002
+) -> None:
+    streams = streams_of(ssc) if has_streams(ssc) else None
+    if streams is not None:
+        streams.prepare_stop(gracefully=stopGraceFully)
+    stop(ssc, stopSparkContext, stopGraceFully)
+    if streams is not None:
+        streams.close()
+
+
+def _call(call: Callable[..., Any], function: TransformFunction, milliseconds: int, jrdds: Any) -> Any:
+    if process.has_running():
+        try:
+            process.running.look_again(milliseconds)
+        except Exception:  # noqa: BLE001  Java asks for the failure as text, of any error; PySpark does the same
+            function.failure = traceback.format_exc()
+            return None
+    return call(function, milliseconds, jvm.items(jrdds))
+
+
+def _dumps(dumps: Callable[..., Any], serializer: TransformFunctionSerializer, function_id: str) -> Any:
+    # A stop that Spark starts itself does not pass `_stop`. The checkpoint that follows each batch does it then.
+    is_stream = isinstance(serializer.gateway.gateway_property.pool[function_id].func, Compute)
+    if is_stream and process.has_running():
+        process.running.settle()
+    return dumps(serializer, function_id)

@@ -1,0 +1,179 @@
+"""`Engine`: asks the brokers what the next batch of a stream needs to know, and lets the core decide.
+
+Rule 1: it knows nothing of Spark, of a log, or of Kafka's client. It asks through the port `Brokers`.
+Rule 2: DStreams and queries use it alike. What differs between them is said by its arguments.
+
+The cycle: `begin` says where a new stream starts. Before each batch `look` asks what the brokers have, asks again
+before it calls something a loss, accepts or refuses the losses, and gives the outlook of which the batch is planned.
+`readable` looks at a batch of an earlier run before it is read again. `refuse_recreated` looks at a batch that has
+waited in Spark's queue.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kafka_direct.errors import KafkaDirectError
+from kafka_direct.offsets import (
+    LossCause,
+    OffsetRange,
+    Outlook,
+    Reached,
+    TopicPartition,
+    cut_ranges,
+    find_outlook,
+    find_range_losses,
+    offsets_lost,
+)
+from kafka_direct.offsets.model.position import At
+
+from .start import resolve_positions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+    from typing import TypeVar
+
+    from kafka_direct.offsets import Available, Loss, LossPolicy
+    from kafka_direct.offsets.model.position import Position
+    from kafka_direct.options import Subscription
+
+    from .brokers import Brokers
+    from .patience import Patience
+    from .start import Uncommitted
+
+    T = TypeVar("T")
+
+# A missing partition, or an end before the position, may come from a broker that has not caught up. It is asked for
+# again before it is called a loss. A topic id does not change by itself, and a log's start does not move back.
+PASSING_CAUSES = frozenset({LossCause.TRUNCATED, LossCause.DELETED})
+LOSS_ATTEMPTS = 4
+LOSS_PAUSE_SECONDS = 0.5
+SOON_SECONDS = 5.0  # for a look that Spark's output waits for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartRule:
+    """Where the partitions of a new stream begin; see `start`."""
+
+    positions: Callable[[frozenset[TopicPartition]], Mapping[TopicPartition, Position]]
+    uncommitted: Uncommitted
+    refuse_no_match: bool = False
+
+
+class Engine:
+    """The questions of one stream, for one run."""
+
+    def __init__(self, brokers: Brokers, subscription: Subscription, *, losses: LossPolicy, patience: Patience) -> None:
+        self.brokers = brokers
+        self.subscription = subscription
+        self.losses = losses
+        self._patience = patience
+
+    def begin(self, rule: StartRule) -> Reached:
+        """Where a new stream starts. Topics and partitions that are named and do not exist are refused."""
+        available = self.require_available()
+        positions = rule.positions(frozenset(available.latest))
+        return Reached(
+            offsets=self._resolve(positions, available, rule),
+            topic_ids=available.topic_ids,
+            waiting=frozenset(p for p, position in positions.items() if isinstance(position, At)),
+        )
+
+    def require_available(self) -> Available:
+        """What the brokers have, refusing topics and partitions that are named and do not exist."""
+        return self._ask(lambda: self.brokers.require_available(self.subscription))
+
+    def find_available(self) -> Available:
+        """What the brokers have; what does not exist is left out."""
+        return self._ask(lambda: self.brokers.find_available(self.subscription))
+
+    def resolve(self, rule: StartRule, available: Available) -> dict[TopicPartition, int]:
+        """The offsets that the positions of a rule mean now."""
+        return self._resolve(rule.positions(frozenset(available.latest)), available, rule)
+
+    def _resolve(
+        self, positions: Mapping[TopicPartition, Position], available: Available, rule: StartRule
+    ) -> dict[TopicPartition, int]:
+        return self._ask(
+            lambda: resolve_positions(
+                positions,
+                available,
+                find_times=self.brokers.find_times,
+                committed=self.brokers.committed,
+                now_ms=time.time_ns() // 1_000_000,
+                uncommitted=rule.uncommitted,
+                refuse_no_match=rule.refuse_no_match,
+            )
+        )
+
+    def look(self, reached: Reached) -> Outlook:
+        """From where the next batch can read, and how far; losses are accepted, or raised as OffsetsLost."""
+
+        def find(available: Available) -> Outlook:
+            return find_outlook(reached, available, self.subscription.covers)
+
+        outlook = self._confirmed(find, lambda outlook: outlook.start.losses)
+        self.losses.accept(outlook.start.losses)
+        return outlook
+
+    def readable(
+        self, ranges: Callable[[Available], Sequence[OffsetRange]], topic_ids: Mapping[str, str]
+    ) -> tuple[OffsetRange, ...]:
+        """What can still be read of ranges that were planned earlier, in topics of these ids.
+
+        Without this look, a batch that was planned in a topic that was recreated since would read other records.
+        """
+
+        def find(available: Available) -> tuple[Sequence[OffsetRange], tuple[Loss, ...]]:
+            planned = ranges(available)
+            return planned, find_range_losses(planned, available, topic_ids)
+
+        planned, losses = self._confirmed(find, lambda found: found[1])
+        self.losses.accept(losses)
+        return cut_ranges(planned, losses)
+
+    def refuse_recreated(self, read: Collection[tuple[int, Collection[OffsetRange], Mapping[str, str]]]) -> bool:
+        """Refuse to read ranges in topics that were created anew since their batches were planned.
+
+        `read` has the id, the ranges and the topic ids of each batch. The answer is False if the brokers do not say
+        soon whether the topics are the same. Also with accepted losses it is refused: the functions that are mapped
+        over the batch have its ranges already.
+        """
+        topics = {range_.topic for _, ranges, _ in read for range_ in ranges}
+        try:
+            ids = self.brokers.find_topic_ids(topics, seconds=SOON_SECONDS)
+            if all(ids.get(r.topic) == planned.get(r.topic) for _, ranges, planned in read for r in ranges):
+                return True
+            available = self.brokers.find_available(self.subscription)
+        except KafkaDirectError:
+            return False
+        for batch_id, ranges, planned in read:
+            losses = find_range_losses(ranges, available, planned)
+            if recreated := [loss for loss in losses if loss.cause is LossCause.RECREATED]:
+                fails = self.losses.fail_on_data_loss
+                remedy = self.losses.remedy if fails else "Restart: it goes on with what is there."
+                raise offsets_lost(recreated, f"Batch {batch_id} waited meanwhile, and is not committed. {remedy}")
+        return False
+
+    def stop(self) -> None:
+        """Wait for no broker any more."""
+        self._patience.stop()
+        self.brokers.stop()
+
+    def close(self) -> None:
+        self.brokers.close()
+
+    def _confirmed(self, find: Callable[[Available], T], losses_of: Callable[[T], Collection[Loss]]) -> T:
+        """What `find` makes of the brokers' answer, once no loss in it looks like one that passes."""
+        for attempt in range(LOSS_ATTEMPTS):
+            if attempt > 0:
+                self._patience.wait(LOSS_PAUSE_SECONDS)
+            found = find(self.find_available())
+            if not any(loss.cause in PASSING_CAUSES for loss in losses_of(found)):
+                break
+        return found
+
+    def _ask(self, question: Callable[[], T]) -> T:
+        return self._patience.ask(question)

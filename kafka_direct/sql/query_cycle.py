@@ -1,0 +1,146 @@
+"""`QueryCycle`: the batch cycle of one query's run. It knows the engine, and nothing of Spark.
+
+A query's ledger and log are Spark's own: Spark says from where to where a micro-batch goes, and runs it again if it has
+not finished. Spark logs ends only, so a position is written down before it is read from (docs/decisions/0020): the
+first micro-batch of a query reads nothing, and a partition that is new, or lost something, begins in the next one.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from kafka_direct.engine import Engine, GroupFollower, Patience
+from kafka_direct.offsets import (
+    LossPolicy,
+    OffsetRange,
+    Reached,
+    cap_at_target,
+    measure_lag,
+    plan_micro_batch,
+)
+from kafka_direct.offsets.model.position import Latest
+from kafka_direct.rate import BatchGate
+
+from .pace import QueryPace
+from .starting import start_rule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from kafka_direct.engine import Brokers
+    from kafka_direct.offsets import Available, TopicPartition
+    from kafka_direct.options import SourceOptions
+
+    Offsets = Mapping[TopicPartition, int]
+
+# A group commit takes milliseconds; a coordinator that is away must not hold up the query for longer than this.
+GROUP_SECONDS = 2.0
+
+
+class QueryCycle:
+    """Plans the micro-batches of one run."""
+
+    def __init__(self, options: SourceOptions, brokers: Brokers, wait: Callable[[float], object] | None = None) -> None:
+        self._options = options
+        self.engine = make_engine(options, brokers, wait)
+        self._group = None if brokers.group is None else GroupFollower(brokers)
+        self._pace = QueryPace(options.pace, options.limits.max_offsets)
+        limits = options.limits
+        self._gate = (
+            None
+            if limits.min_offsets is None
+            else BatchGate(min_offsets=limits.min_offsets, max_delay_ms=limits.max_delay_ms)
+        )
+        self._first: Reached | None = None
+        self._is_first_batch = True  # no batch was planned, in this run or in one before it
+        self._begins = False  # the batch to plan is the first one of the query
+        self._reached = Reached(offsets={})  # for what Spark does not keep: topic ids, gone partitions
+        self._target: Offsets | None = None  # where a run ends that reads what is there now
+        self._planned: tuple[Offsets, Offsets, tuple[OffsetRange, ...]] | None = None
+        self.latest: dict[TopicPartition, int] = {}
+
+    def begin(self) -> Offsets:
+        """The start of a query without a finished batch: found once a run, as Spark asks twice."""
+        self._begins = self._is_first_batch
+        if self._first is None:
+            rule = start_rule(self._options, self._options.starting, Latest())
+            self._first = self._reached = self.engine.begin(rule)
+        return self._first.offsets
+
+    def freeze(self) -> None:
+        """Read no further than what is there now."""
+        available = self.engine.find_available()
+        self._target = dict(available.latest)
+        self._reached = Reached(offsets={}, topic_ids={**self._reached.topic_ids, **available.topic_ids})
+        self.latest = dict(available.latest)
+
+    def next_end(self, start: Offsets, *, is_once: bool) -> Offsets:
+        """Where the batch after `start` ends. With `is_once` (Trigger.Once, which has one batch) without limits."""
+        begins, self._begins, self._is_first_batch = self._begins, False, False
+        if begins and not is_once:
+            # The first batch ends where it starts. If it has to run again, Spark asks for the start anew, and latest
+            # would be another one by then.
+            return start
+        self._tell_group(start)
+        self._pace.finished(start)
+        reached = Reached(offsets=start, topic_ids=self._reached.topic_ids, gone=self._reached.gone & start.keys())
+        outlook = self.engine.look(reached)
+        found, latest = outlook.start, outlook.ends
+        self._reached = Reached(offsets=found.offsets, topic_ids=outlook.topic_ids, gone=found.gone)
+        self.latest = dict(latest)
+        if self._target is not None:
+            latest, self._target = cap_at_target(found, latest, self._target)
+        ranges = plan_micro_batch(
+            found,
+            latest,
+            limits=lambda lag: None if is_once else self._limits(lag),
+            logged=None if is_once else start,
+        )
+        end = {range_.topicPartition(): range_.untilOffset for range_ in ranges}
+        self._planned = (start, end, ranges)
+        lag = sum(measure_lag(found.offsets, latest).values())
+        self._pace.planned(end, records=sum(r.count() for r in ranges), lag=lag)
+        return end
+
+    def ranges(self, start: Offsets, end: Offsets) -> tuple[OffsetRange, ...]:
+        """What the batch from `start` to `end` reads: as planned, or if an earlier run planned it, what is left."""
+        self._begins = self._is_first_batch = False
+        if self._planned is not None and self._planned[:2] == (start, end):
+            return self._planned[2]
+        return self.engine.readable(lambda available: _logged_ranges(start, end, available), self._reached.topic_ids)
+
+    def _tell_group(self, finished: Offsets) -> None:
+        if self._group is not None:
+            there = {p: offset for p, offset in finished.items() if p not in self._reached.gone}
+            self._group.tell(there, wait_seconds=GROUP_SECONDS)
+
+    def _limits(self, lag: dict[TopicPartition, int]) -> Mapping[TopicPartition, int] | None:
+        # A run that ends does not wait for more.
+        if self._gate is not None and self._target is None and not self._gate.opens(sum(lag.values()), _now_ms()):
+            return dict.fromkeys(lag, 0)
+        return self._pace.limits(lag)
+
+
+def make_engine(options: SourceOptions, brokers: Brokers, wait: Callable[[float], object] | None = None) -> Engine:
+    """The engine of a batch or of a query; `wait` is how it waits for brokers, for tests."""
+    losses = LossPolicy(
+        fail_on_data_loss=options.reading.fail_on_data_loss, setting="the option failOnDataLoss", reader="the query"
+    )
+    patience = Patience(retries=options.asking.retries, pause_seconds=options.asking.retry_seconds, wait=wait)
+    return Engine(brokers, options.subscription, losses=losses, patience=patience)
+
+
+def _logged_ranges(start: Offsets, end: Offsets, available: Available) -> tuple[OffsetRange, ...]:
+    """The ranges between two logged offsets; a partition that the first does not have starts at its first offset.
+
+    An end before its start is where reading resumed after a loss: nothing is read on the way there.
+    """
+    starts = {p: start.get(p, available.earliest.get(p, 0)) for p in end}
+    return tuple(
+        OffsetRange(p.topic, p.partition, starts[p], offset) for p, offset in sorted(end.items()) if starts[p] < offset
+    )
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000

@@ -1,0 +1,333 @@
+"""`StreamCycle`: the batches of a direct stream, with a real offset log, on brokers in memory, without Spark."""
+
+from __future__ import annotations
+
+import logging
+import re
+
+import pytest
+
+from kafka_direct.decode.elements import Elements
+from kafka_direct.dstream.cycle import StreamCycle
+from kafka_direct.dstream.outcome import Outcome
+from kafka_direct.dstream.settings import StreamSettings
+from kafka_direct.dstream.spec import StreamSpec, parse_from_offsets
+from kafka_direct.errors import BrokerUnavailable, ConfigError, Fenced, OffsetsLost
+from kafka_direct.offsets import Batch, OffsetLog, OffsetRange, OutputTimes, TopicPartition
+from kafka_direct.options import ClientParams, Subscription
+from kafka_direct.rate import RateSettings
+from kafka_direct.testing import FakeKafka
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+SECOND = 1000
+
+
+@pytest.fixture
+def kafka():
+    """A topic of two partitions with ten records each."""
+    kafka = FakeKafka()
+    kafka.create_topic("t", partitions=2)
+    for partition in range(2):
+        kafka.append("t", partition, 10)
+    return kafka
+
+
+class Driver:
+    """Runs a stream as Spark would: a batch each second, and what becomes of it."""
+
+    def __init__(self, kafka, checkpoint=None, *, topics=("t",), group=None, recovered=False, start=None, **settings):
+        given = {"rate": RateSettings(), "batch_interval_ms": SECOND, "fail_on_data_loss": True, "poll_seconds": 1.0}
+        params = {"bootstrap.servers": "b:9092", "auto.offset.reset": "earliest"}
+        params |= {} if group is None else {"group.id": group}
+        spec = StreamSpec(
+            name="s",
+            input_id=0,
+            subscription=Subscription.parse(topics if isinstance(topics, re.Pattern) else list(topics)),
+            params=ClientParams.parse({k: v for k, v in params.items() if v is not None}),
+            from_offsets=parse_from_offsets(start),
+            elements=Elements(),
+            max_rate=None,
+            min_rate=None,
+        )
+        self.log = None if checkpoint is None else OffsetLog(str(checkpoint), "s")
+        self.cycle = StreamCycle(
+            spec, StreamSettings(**{**given, **settings}), kafka.brokers(group=group), lambda _: None
+        )
+        self.cycle.open(self.log, is_recovered=recovered)
+        self.cycle.started(OutputTimes(zero_ms=0, slides_ms=frozenset({SECOND})), SECOND)
+
+    def batch(self, seconds):
+        """The ranges of the batch at that time, as offsets by partition."""
+        batch, readable = self.cycle.batch_at(seconds * SECOND)
+        assert len(batch.ranges) == len(readable)
+        return batch.id, {r.partition: (r.fromOffset, r.untilOffset) for r in readable}
+
+    def end(self, seconds, failure=None):
+        times = {"ended_ms": seconds * SECOND + 500, "processing_ms": 100, "scheduling_ms": 0}
+        self.cycle.ended(Outcome(time_ms=seconds * SECOND, failure=failure, **times))
+
+    def committed_ids(self):
+        history = self.log.load()
+        return [batch.id for batch in history if history.is_committed(batch.id)]
+
+
+def test_batch_after_batch(kafka, tmp_path):
+    """Each reads from where the one before ended to the end; it is in the log before anybody reads it."""
+    driver = Driver(kafka, tmp_path)
+    first = driver.batch(1)
+    logged = driver.log.load().last
+    kafka.append("t", 0, 5)
+
+    assert first == (0, {0: (0, 10), 1: (0, 10)})
+    assert (logged.id, logged.times, logged.count()) == (0, (SECOND,), 20)
+    assert driver.batch(2) == (1, {0: (10, 15), 1: (10, 10)})
+
+
+def test_an_output_that_succeeded_is_committed(kafka, tmp_path):
+    """And one that failed is not."""
+    driver = Driver(kafka, tmp_path)
+    for seconds in (1, 2, 3):
+        driver.batch(seconds)
+        driver.end(seconds, failure="ValueError: 7" if seconds == 2 else None)
+
+    assert driver.committed_ids() == [0, 2]
+
+
+def test_after_a_kill_the_batch_runs_again(kafka, tmp_path):
+    """Under its id, with its ranges, although there are more records by now; then new ones are planned."""
+    Driver(kafka, tmp_path).batch(1)
+    kafka.append("t", 0, 5)
+    driver = Driver(kafka, tmp_path)
+
+    assert driver.batch(9) == (0, {0: (0, 10), 1: (0, 10)})
+    assert driver.log.load().last.times == (SECOND, 9 * SECOND)
+    assert driver.batch(10) == (1, {0: (10, 15), 1: (10, 10)})
+
+
+def test_a_recovered_context_gets_its_old_batches(kafka, tmp_path):
+    """At their own times: a window computes finished ones, outputs run unfinished ones."""
+    first = Driver(kafka, tmp_path)
+    first.batch(1)
+    first.end(1)
+    kafka.append("t", 0, 5)
+    first.batch(2)
+    driver = Driver(kafka, tmp_path, recovered=True)
+    driver.cycle.recovered([2 * SECOND], 2 * SECOND)
+
+    assert driver.batch(1) == (0, {0: (0, 10), 1: (0, 10)})
+    assert driver.batch(2) == (1, {0: (10, 15), 1: (10, 10)})
+    assert driver.batch(3) == (2, {0: (15, 15), 1: (10, 10)})
+
+
+def test_a_commit_that_could_not_be_written_is_tried_again(kafka, tmp_path):
+    """A store that was away for a moment holds nothing back for ever (fault B13)."""
+    driver = Driver(kafka, tmp_path, group="g")
+    driver.batch(1)
+    blocked = tmp_path / "kafka_direct" / "s" / "commits"
+    blocked.write_text("a file where the folder belongs")
+    with pytest.raises(OSError, match="commits"):
+        driver.end(1)
+    blocked.unlink()
+    driver.batch(2)
+    driver.end(2)
+    driver.cycle.tell_group()
+    driver.cycle.close()
+
+    assert driver.committed_ids() == [0, 1]
+    assert kafka.groups["g"] == {T0: 10, T1: 10}
+
+
+def test_of_two_drivers_that_plan_one_is_fenced(kafka, tmp_path):
+    """The batch id is taken."""
+    first, second = Driver(kafka, tmp_path), Driver(kafka, tmp_path)
+    first.batch(1)
+
+    with pytest.raises(Fenced):
+        second.batch(1)
+
+
+def test_the_group_follows_finished_work(kafka, tmp_path):
+    """It stays before a failed batch, and catches up when that has succeeded."""
+    driver = Driver(kafka, tmp_path, group="g")
+    driver.batch(1)
+    driver.end(1, failure="ValueError: 7")
+    kafka.append("t", 0, 5)
+    driver.batch(2)
+    driver.end(2)
+    driver.cycle.tell_group()
+    driver.cycle.close()
+    held = dict(kafka.groups.get("g", {}))
+    again = Driver(kafka, tmp_path, group="g")
+    again.batch(3)
+    again.end(3)
+    again.cycle.tell_group()
+    again.cycle.close()
+
+    assert held == {}
+    assert kafka.groups["g"] == {T0: 15, T1: 10}
+
+
+def test_without_a_log_a_stream_begins_at_its_group(kafka):
+    """Nothing else is known of it; a partition that is new since then is read from its beginning."""
+    kafka.commit("g", {T0: 4})
+
+    assert Driver(kafka, group="g").batch(1) == (0, {0: (4, 10), 1: (0, 10)})
+
+
+def test_an_offset_beyond_the_end_is_waited_for(kafka, tmp_path):
+    """It is the user's, so nothing is lost; a logged position beyond the end would be."""
+    driver = Driver(kafka, tmp_path, start={T0: 12})
+    waiting = driver.batch(1)
+    kafka.append("t", 0, 5)
+
+    assert waiting == (0, {0: (12, 12), 1: (0, 10)})
+    assert driver.batch(2) == (1, {0: (12, 15), 1: (10, 10)})
+    kafka.truncate("t", 0, 3)
+    with pytest.raises(OffsetsLost):
+        driver.batch(3)
+
+
+def test_a_topic_that_is_gone_and_comes_back(kafka, tmp_path):
+    """Its position is kept in the log while a pattern does not find it, over a restart too; no record comes twice."""
+    settings = {"topics": re.compile("t"), "fail_on_data_loss": False}
+    driver = Driver(kafka, tmp_path, **settings)
+    driver.batch(1)
+    driver.end(1)
+    kafka.hide_topic("t")
+    away = driver.batch(2)
+    driver.end(2)
+    logged = driver.log.load().last
+    restarted = Driver(kafka, tmp_path, **settings)
+    still = restarted.batch(3)
+    restarted.end(3)
+    kafka.append("t", 0, 5)
+    kafka.show_topic("t")
+
+    assert away == (1, {0: (10, 10), 1: (10, 10)})
+    assert (logged.gone, [loss.topic_partition for loss in logged.losses]) == ({T0, T1}, [T0, T1])
+    assert still == (2, {0: (10, 10), 1: (10, 10)})
+    assert restarted.log.load().last.losses == ()
+    assert restarted.batch(4) == (3, {0: (10, 15), 1: (10, 10)})
+
+
+def test_a_topic_that_is_created_anew_is_read_from_its_beginning(kafka, tmp_path):
+    """Its losses say so to the sinks."""
+    driver = Driver(kafka, tmp_path, fail_on_data_loss=False)
+    driver.batch(1)
+    kafka.delete_topic("t")
+    driver.batch(2)
+    kafka.create_topic("t", partitions=2)
+    kafka.append("t", 1, 3)
+
+    assert driver.batch(3) == (2, {0: (0, 0), 1: (0, 3)})
+    assert [loss.resumed for loss in driver.log.load().last.losses] == [0, 0]
+
+
+def test_the_group_is_not_told_of_a_topic_that_is_gone(kafka, tmp_path):
+    """Brokers would refuse the commit, and with it that of the other topics."""
+    kafka.create_topic("u")
+    kafka.append("u", 0, 3)
+    driver = Driver(kafka, tmp_path, topics=("t", "u"), group="g", fail_on_data_loss=False)
+    driver.batch(1)
+    kafka.delete_topic("t")
+    driver.end(1)
+    driver.batch(2)
+    driver.end(2)
+    driver.cycle.tell_group()
+    driver.cycle.close()
+
+    assert kafka.groups["g"] == {TopicPartition("u", 0): 3}
+
+
+def test_brokers_that_are_away_for_a_while_are_waited_for(kafka, tmp_path):
+    """As in queries: a restart of the brokers is no end of the stream."""
+    driver = Driver(kafka, tmp_path)
+    kafka.fail_next(3)
+
+    assert driver.batch(1) == (0, {0: (0, 10), 1: (0, 10)})
+
+
+def test_nothing_is_written_when_planning_fails(kafka, tmp_path):
+    """The time stays without a batch, and the next one reads from the same place."""
+    driver = Driver(kafka, tmp_path)
+    kafka.fail_next(4)
+    with pytest.raises(BrokerUnavailable):
+        driver.batch(1)
+
+    assert driver.log.load().last is None
+    assert driver.batch(2) == (0, {0: (0, 10), 1: (0, 10)})
+
+
+def test_nothing_matches_yet(kafka, tmp_path, caplog):
+    """A pattern may match nothing; that is said once, and a topic that comes is read from its beginning."""
+    driver = Driver(kafka, tmp_path, topics=re.compile("later.*"))
+    with caplog.at_level(logging.WARNING):
+        empty = [driver.batch(1), driver.batch(2)]
+    kafka.create_topic("later-1")
+    kafka.append("later-1", 0, 3)
+
+    assert empty == [(0, {}), (1, {})]
+    assert caplog.text.count("nothing matches") == 1
+    assert driver.batch(3) == (2, {0: (0, 3)})
+
+
+def test_the_rate_learns_from_success_only(kafka, tmp_path):
+    """The first batch measures, others wait for it; a failed one teaches nothing."""
+    kafka.append("t", 0, 100_000)
+    driver = Driver(kafka, tmp_path, rate=RateSettings(backpressure=True, initial_rate=100))
+    sizes = []
+    for seconds, failure in ((1, "ValueError: 7"), (2, None), (3, None)):
+        sizes.append(sum(until - start for start, until in driver.batch(seconds)[1].values()))
+        driver.end(seconds, failure)
+
+    assert sizes == [100, 100, 1000]  # 100 records in 100 ms
+
+
+def test_batches_in_flight_are_counted(kafka, tmp_path):
+    """Before anything is measured one batch goes ahead, and the next ones take nothing."""
+    driver = Driver(kafka, tmp_path, rate=RateSettings(backpressure=True, initial_rate=4))
+
+    assert [sum(b - a for a, b in driver.batch(n)[1].values()) for n in (1, 2)] == [4, 0]
+
+
+def test_a_log_of_other_topics_is_refused(kafka, tmp_path):
+    """It is most likely another stream's; to give the position up is the user's word."""
+    Driver(kafka, tmp_path).batch(1)
+    kafka.create_topic("u")
+
+    with pytest.raises(ConfigError, match="stands at t-0, which the stream does not read"):
+        Driver(kafka, tmp_path, topics=("u",))
+    assert Driver(kafka, tmp_path, topics=("u",), fail_on_data_loss=False).batch(2)[0] == 0
+
+
+def test_where_the_next_batch_continues(kafka, tmp_path):
+    """Before the start as the log says; a question changes nothing."""
+    Driver(kafka, tmp_path).batch(1)
+    driver = Driver(kafka)
+
+    assert driver.cycle.next_offsets(OffsetLog(str(tmp_path), "s")) == {T0: 10, T1: 10}
+    assert driver.cycle.next_offsets(None) == {T0: 0, T1: 0}
+
+
+def test_the_old_batches_are_pruned(kafka, tmp_path):
+    """Every ten batches, what no recovery can ask for."""
+    driver = Driver(kafka, tmp_path)
+    for seconds in range(1, 126):
+        driver.batch(seconds)
+        driver.end(seconds)
+
+    kept = [batch.id for batch in driver.log.load()]
+
+    assert kept == list(range(21, 125))  # a hundred, and those since the last pruning
+
+
+def test_a_log_that_goes_on_after_a_reset(kafka, tmp_path):
+    """What was planned before it and not committed does not run; the next batch begins at the new position."""
+    first = Driver(kafka, tmp_path)
+    first.batch(1)
+    ranges = tuple(OffsetRange("t", partition, 3, 3) for partition in range(2))
+    ids = first.log.load().last.topic_ids
+    reset = Batch(id=1, ranges=ranges, times=(5 * SECOND,), topic_ids=ids, is_reset=True)
+    first.log.plan(reset)
+
+    assert Driver(kafka, tmp_path).batch(6) == (2, {0: (3, 10), 1: (3, 10)})

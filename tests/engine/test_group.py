@@ -1,0 +1,172 @@
+"""`GroupFollower`: the consumer group follows finished work, and holds nothing up."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from kafka_direct.engine import GroupFollower
+from kafka_direct.engine.group import REFRESH_SECONDS, RETRY_SECONDS
+from kafka_direct.errors import ArgumentTypeError, BrokerUnavailable
+from kafka_direct.offsets import OffsetRange, TopicPartition
+from kafka_direct.testing import FakeKafka
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def kafka():
+    kafka = FakeKafka()
+    kafka.create_topic("t", partitions=2)
+    return kafka
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def follower(kafka, clock):
+    follower = GroupFollower(kafka.brokers(group="g"), clock=clock)
+    yield follower
+    follower.close()
+
+
+def commits(kafka):
+    return kafka.questions.count("commit")
+
+
+def test_finished_work_is_committed_once(follower, kafka):
+    """The same offsets again are no news."""
+    for _ in range(3):
+        follower.tell({T0: 5, T1: 0}, wait_seconds=10)
+
+    assert (kafka.groups["g"], commits(kafka)) == ({T0: 5, T1: 0}, 1)
+
+
+def test_it_is_committed_again_each_hour(follower, kafka, clock):
+    """Brokers forget what is not committed for a week."""
+    follower.tell({T0: 5}, wait_seconds=10)
+    clock.now += REFRESH_SECONDS + 1
+    follower.tell({T0: 5}, wait_seconds=10)
+
+    assert commits(kafka) == 2
+
+
+def test_a_failed_commit_is_tried_again(follower, kafka, clock):
+    """When work has moved on, or after a while; an idle query that asks every 10 ms does not insist."""
+    kafka.fail_next(1, of="commit")
+    for _ in range(5):
+        follower.tell({T0: 5}, wait_seconds=10)
+    first = commits(kafka)
+    clock.now += RETRY_SECONDS
+    follower.tell({T0: 5}, wait_seconds=10)
+
+    assert (first, commits(kafka), kafka.groups["g"]) == (1, 2, {T0: 5})
+
+
+def test_a_failed_commit_is_made_good_by_the_next(follower, kafka):
+    """All that is not committed yet goes into it."""
+    kafka.fail_next(1, of="commit")
+    follower.tell({T0: 5, T1: 1}, wait_seconds=10)
+    follower.tell({T0: 6, T1: 1}, wait_seconds=10)
+
+    assert kafka.groups["g"] == {T0: 6, T1: 1}
+
+
+def test_a_coordinator_that_is_away_holds_nothing_up(clock):
+    """The stream goes on, and of the commits that wait only the newest is made."""
+    reached, release, seen = threading.Event(), threading.Event(), []
+
+    class Slow:
+        group = "g"
+
+        def commit(self, offsets):
+            reached.set()
+            assert release.wait(10)
+            seen.append(dict(offsets))
+
+    follower = GroupFollower(Slow(), clock=clock)
+    follower.tell({T0: 1}, wait_seconds=0.01)
+    assert reached.wait(10)
+    for offset in (2, 3, 4):
+        follower.tell({T0: offset}, wait_seconds=0.01)
+    release.set()
+    follower.close()
+
+    assert seen == [{T0: 1}, {T0: 4}]
+
+
+def test_a_request_is_answered_when_its_ends_are_reached(follower):
+    """Not before all of them are."""
+    answers = []
+    follower.request([OffsetRange("t", 0, 0, 5), OffsetRange("t", 1, 0, 3)], lambda *a: answers.append(a))
+    follower.tell({T0: 5, T1: 2}, wait_seconds=10)
+    early = list(answers)
+    follower.tell({T0: 5, T1: 3}, wait_seconds=10)
+
+    assert early == []
+    assert answers == [({T0: 5, T1: 3}, None)]
+
+
+def test_a_request_for_what_is_committed_already_is_answered(follower):
+    """There is nothing left to commit, and it is told so."""
+    answers = []
+    follower.tell({T0: 5}, wait_seconds=10)
+    follower.request([OffsetRange("t", 0, 0, 5)], lambda *a: answers.append(a))
+    follower.tell({T0: 5}, wait_seconds=10)
+
+    assert answers == [({T0: 5}, None)]
+
+
+def test_a_request_hears_of_a_failure(follower, kafka):
+    """Its callback gets the error."""
+    answers = []
+    kafka.fail_next(1, of="commit")
+    follower.request([OffsetRange("t", 0, 0, 5)], lambda *a: answers.append(a))
+    follower.tell({T0: 5}, wait_seconds=10)
+
+    assert isinstance(answers[0][1], BrokerUnavailable)
+
+
+def test_a_callback_that_fails_harms_nobody(follower, kafka):
+    """It is the user's code on our thread; the next commit comes all the same."""
+    follower.request([OffsetRange("t", 0, 0, 5)], lambda *_: 1 / 0)
+    follower.tell({T0: 5}, wait_seconds=10)
+    follower.tell({T0: 6}, wait_seconds=10)
+
+    assert kafka.groups["g"] == {T0: 6}
+
+
+def test_the_highest_end_of_a_partition_counts(follower):
+    """Of several ranges of one partition."""
+    answers = []
+    follower.request([OffsetRange("t", 0, 5, 9), OffsetRange("t", 0, 0, 5)], lambda *a: answers.append(a[0]))
+    follower.tell({T0: 9}, wait_seconds=10)
+
+    assert answers == [{T0: 9}]
+
+
+def test_only_ranges_can_be_requested(follower):
+    """An offset is not a range."""
+    with pytest.raises(ArgumentTypeError, match="OffsetRange"):
+        follower.request([5], None)
+
+
+def test_what_waits_is_tried_before_the_end(kafka, clock):
+    """A graceful stop tells the group of its last batch; what is told after that is for the next start."""
+    follower = GroupFollower(kafka.brokers(group="g"), clock=clock)
+    follower.tell({T0: 5})
+    follower.close()
+    follower.tell({T0: 6})
+
+    assert kafka.groups["g"] == {T0: 5}

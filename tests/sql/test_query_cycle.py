@@ -1,0 +1,272 @@
+"""`QueryCycle`: the micro-batches of a query, called as Spark calls them, on brokers in memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_direct.errors import BrokerUnavailable, OffsetsLost
+from kafka_direct.offsets import OffsetRange, TopicPartition
+from kafka_direct.options import SourceOptions
+from kafka_direct.sql.query_cycle import QueryCycle
+from kafka_direct.testing import FakeKafka
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+@pytest.fixture
+def kafka():
+    """A topic of two partitions with ten records each."""
+    kafka = FakeKafka()
+    kafka.create_topic("t", partitions=2)
+    for partition in range(2):
+        kafka.append("t", partition, 10)
+    return kafka
+
+
+class Query:
+    """Spark's side of a query: its offset log is a list of ends, and a commit for all but the last at most."""
+
+    def __init__(self, kafka, **options):
+        self.kafka = kafka
+        self.options = {"kafka.bootstrap.servers": "b:9092", "startingOffsets": "earliest", **options}
+        if "subscribePattern" not in options:
+            self.options["subscribe"] = "t"
+        self.ends, self.start = [], None
+        self.restart()
+
+    def restart(self):
+        """A new process; what Spark has logged stays."""
+        options = SourceOptions.parse(self.options, "stream")
+        group = self.options.get("kafka.group.id")
+        self.cycle = QueryCycle(options, self.kafka.brokers(group=group), lambda _: None)
+
+    def batch(self, *, is_once=False):
+        """Plan and run one micro-batch; its ranges, as offsets by partition."""
+        start = dict(self.ends[-1] if self.ends else self.cycle.begin())
+        end = dict(self.cycle.next_end(start, is_once=is_once))
+        if not self.ends:
+            assert dict(self.cycle.begin()) == start  # Spark asks twice
+        self.ends.append(end)
+        return self.read(start, end)
+
+    def again(self):
+        """After a restart Spark runs the last batch again, if it was not committed."""
+        start = dict(self.ends[-2] if len(self.ends) > 1 else self.cycle.begin())
+        return self.read(start, self.ends[-1])
+
+    def read(self, start, end):
+        return {r.partition: (r.fromOffset, r.untilOffset) for r in self.cycle.ranges(start, end) if r.count()}
+
+
+def test_the_first_batch_pins_the_start(kafka):
+    """It reads nothing; what it logs is where the query began, whenever that is asked for again."""
+    query = Query(kafka, startingOffsets="latest")
+    first = query.batch()
+    kafka.append("t", 0, 5)
+
+    assert (first, query.ends) == ({}, [{T0: 10, T1: 10}])
+    assert query.batch() == {0: (10, 15)}
+
+
+def test_trigger_once_reads_at_once(kafka):
+    """It has one batch only, and takes all there is, whatever the limits say."""
+    query = Query(kafka, maxOffsetsPerTrigger="2")
+
+    assert query.batch(is_once=True) == {0: (0, 10), 1: (0, 10)}
+
+
+def test_a_batch_of_an_earlier_run_reads_the_same(kafka):
+    """Its start and end are Spark's; what came meanwhile is for the next batch."""
+    query = Query(kafka)
+    query.batch()
+    planned = query.batch()
+    kafka.append("t", 0, 5)
+    query.restart()
+
+    assert query.again() == planned == {0: (0, 10), 1: (0, 10)}
+    assert query.batch() == {0: (10, 15)}
+
+
+def test_a_first_batch_that_runs_again_reads_what_it_logged(kafka):
+    """Trigger.Once was killed before its commit: the start is found anew, the end is the logged one."""
+    query = Query(kafka)
+    query.batch(is_once=True)
+    kafka.append("t", 0, 5)
+    query.restart()
+
+    assert query.again() == {0: (0, 10), 1: (0, 10)}
+    assert query.batch() == {0: (10, 15)}  # it is no first batch any more
+
+
+def test_a_new_partition_is_pinned_before_it_is_read(kafka):
+    """Spark logs ends only: its first offset is made an end first."""
+    query = Query(kafka)
+    query.batch()
+    query.batch()
+    kafka.add_partitions("t")
+    kafka.append("t", 2, 3)
+
+    assert query.batch() == {}
+    assert query.ends[-1][TopicPartition("t", 2)] == 0
+    assert query.batch() == {2: (0, 3)}
+
+
+def test_nothing_new_is_the_same_end(kafka):
+    """Spark compares offsets: anything else would be an endless stream of empty batches."""
+    query = Query(kafka)
+    query.batch()
+    query.batch()
+
+    assert query.batch() == {}
+    assert query.ends[-1] == query.ends[-2]
+
+
+def test_available_now_ends_where_it_began(kafka):
+    """What is written meanwhile is for the next run; limits hold."""
+    query = Query(kafka, maxOffsetsPerTrigger="12")
+    query.cycle.freeze()
+    sizes = []
+    while len(query.ends) < 2 or query.ends[-1] != query.ends[-2]:
+        sizes.append(sum(until - start for start, until in query.batch().values()))
+        kafka.append("t", 0, 5)
+
+    assert sizes == [0, 12, 8, 0]
+
+
+def test_available_now_ends_when_its_topic_goes_away(kafka):
+    """The run ends at the position that is kept."""
+    query = Query(kafka, subscribePattern="t", failOnDataLoss="false", maxOffsetsPerTrigger="4")
+    query.cycle.freeze()
+    query.batch()
+    query.batch()
+    kafka.delete_topic("t")
+
+    assert query.batch() == {}
+    assert query.ends[-1] == query.ends[-2] == {T0: 2, T1: 2}
+
+
+def test_a_topic_that_is_gone_and_comes_back(kafka):
+    """No empty offset is logged: the position is kept, and each record comes once."""
+    query = Query(kafka, subscribePattern="t", failOnDataLoss="false")
+    query.batch()
+    query.batch()
+    kafka.hide_topic("t")
+    away = query.batch()
+    query.restart()
+    query.batch()
+    kafka.append("t", 0, 5)
+    kafka.show_topic("t")
+
+    assert away == {}
+    assert query.ends[-1] == query.ends[1] == {T0: 10, T1: 10}
+    assert query.batch() == {0: (10, 15)}
+
+
+def test_a_topic_that_is_created_anew_begins_anew(kafka):
+    """The ids of this run tell; the new start is pinned, then read."""
+    query = Query(kafka, subscribePattern="t", failOnDataLoss="false")
+    query.batch()
+    query.batch()
+    kafka.delete_topic("t")
+    query.batch()
+    kafka.create_topic("t", partitions=2)
+    kafka.append("t", 0, 20)
+
+    assert query.batch() == {}
+    assert query.ends[-1] == {T0: 0, T1: 0}
+    assert query.batch() == {0: (0, 20)}
+
+
+def test_a_loss_ends_the_query(kafka):
+    """Unless it is accepted, and then reading resumes in the batch after the one that logs where."""
+    query = Query(kafka)
+    query.batch()
+    kafka.delete_records("t", 0, 4)
+    with pytest.raises(OffsetsLost, match="set the option failOnDataLoss to false"):
+        query.batch()
+    query.options["failOnDataLoss"] = "false"
+    query.restart()
+
+    assert query.batch() == {1: (0, 10)}
+    assert query.batch() == {0: (4, 10)}
+
+
+def test_the_group_is_told_of_finished_work(kafka):
+    """When Spark asks for the next batch, the one before is out."""
+    query = Query(kafka, **{"kafka.group.id": "g"})
+    query.batch()
+    query.batch()
+    before = dict(kafka.groups.get("g", {}))
+    query.batch()
+
+    assert before == {T0: 0, T1: 0}
+    assert kafka.groups["g"] == {T0: 10, T1: 10}
+
+
+def test_a_partition_that_the_group_never_committed_is_new(kafka):
+    """As in direct streams: the group has committed others, so nothing of this one is missed."""
+    kafka.commit("g", {T0: 4})
+    query = Query(kafka, startingOffsets="group", **{"kafka.group.id": "g"})
+    query.batch()
+
+    assert query.batch() == {0: (4, 10), 1: (0, 10)}
+
+
+def test_a_group_that_has_committed_nothing_begins_at_latest(kafka):
+    """As a query without a group does."""
+    query = Query(kafka, startingOffsets="group", **{"kafka.group.id": "g"})
+    query.batch()
+
+    assert query.ends == [{T0: 10, T1: 10}]
+
+
+def test_brokers_that_are_away_are_asked_again(kafka):
+    """As often as the option says."""
+    query = Query(kafka, **{"fetchOffset.numRetries": "2"})
+    query.batch()
+    kafka.fail_next(2)
+    assert query.batch() == {0: (0, 10), 1: (0, 10)}
+
+    kafka.fail_next(3)
+    with pytest.raises(BrokerUnavailable):
+        query.batch()
+
+
+def test_min_offsets_wait_for_more(kafka):
+    """After the first batch one that would be smaller takes nothing; a run of AvailableNow does not wait."""
+    query = Query(kafka, minOffsetsPerTrigger="15")
+    sizes = []
+    for more in (0, 0, 10, 10):
+        kafka.append("t", 0, more)
+        sizes.append(sum(until - start for start, until in query.batch().values()))
+    kafka.append("t", 0, 1)
+    query.cycle.freeze()
+
+    assert sizes == [0, 20, 0, 20]
+    assert query.batch() == {0: (30, 31)}
+
+
+def test_a_replay_whose_records_are_gone(kafka):
+    """It is an error, or with failOnDataLoss=false reads what is left."""
+    query = Query(kafka)
+    query.batch()
+    query.batch()
+    kafka.delete_records("t", 0, 4)
+    query.restart()
+    with pytest.raises(OffsetsLost):
+        query.again()
+    query.options["failOnDataLoss"] = "false"
+    query.restart()
+
+    assert query.again() == {0: (4, 10), 1: (0, 10)}
+
+
+def test_an_end_before_its_start_reads_nothing():
+    """So a loss is logged: reading resumes at the end, and nothing lies on the way there."""
+    kafka = FakeKafka()
+    kafka.create_topic("t")
+    kafka.append("t", 0, 10)
+    query = Query(kafka)
+
+    assert query.cycle.ranges({T0: 7}, {T0: 3}) == ()
+    assert query.cycle.ranges({}, {T0: 3}) == (OffsetRange("t", 0, 0, 3),)

@@ -1,0 +1,47 @@
+"""What depends on PySpark's version is known in one file."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from kafka_direct import pyspark_names
+
+ROOT = Path(__file__).parent.parent
+VERSIONED = ("pyspark.core", "pyspark.rdd", "pyspark.sql.datasource", "pyspark.sql.streaming.datasource")
+
+
+def imports(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            yield node.module
+
+
+def test_no_other_file_names_what_moves():
+    """A new PySpark touches this file alone."""
+    files = [path for path in (ROOT / "kafka_direct").rglob("*.py") if path.name != "pyspark_names.py"]
+
+    assert len(files) > 100
+    assert [str(path) for path in files for module in imports(path) if module.startswith(VERSIONED)] == []
+
+
+@pytest.mark.parametrize("name", sorted(pyspark_names._NAMES))
+def test_each_name_is_there(name):
+    """In the PySpark that the tests run on."""
+    assert getattr(pyspark_names, name).__name__ == name
+
+
+def test_a_name_that_this_pyspark_lacks(monkeypatch):
+    """The error says which PySpark has it."""
+    monkeypatch.setitem(pyspark_names._NAMES, "Later", ("9.9", ("pyspark.sql.later",)))
+
+    with pytest.raises(ImportError, match=r"needs PySpark 9\.9 or newer, which has Later; PySpark is \d"):
+        pyspark_names.Later  # noqa: B018
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    """As in any module."""
+    with pytest.raises(AttributeError, match="Nothing"):
+        pyspark_names.Nothing  # noqa: B018
