@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit integration lint format crash bench bench-planning bench-sinks clean test-jvm
+.PHONY: help demo test unit integration lint format crash kills bench bench-planning bench-sinks clean test-jvm
 
 ##@ Use
 demo: ready  ## A real Spark job reads a real Kafka, is killed, and goes on where it stood
@@ -39,6 +39,10 @@ SECONDS ?= 600
 SEED ?= $(shell od -An -N2 -tu2 /dev/urandom | tr -d ' ')
 crash: ready  ## Kill driver, workers and brokers at random moments and compare every sink (SECONDS=600 SEED=random)
 	@$(BIN)/python integration_tests/crash.py --seconds $(SECONDS) --seed $(SEED)
+
+kills: ready  ## Chains of kills of streams and queries, at every moment of a batch (KILLS=64 KILL_SEED=random)
+	KILLS=$${KILLS:-64} SOURCE_KILLS=$${SOURCE_KILLS:-14} $(BIN)/python -m pytest integration_tests/test_kill.py \
+		integration_tests/test_source_kill.py $(PYTEST_ARGS)
 
 ##@ Measure
 bench: java $(VENV)-jvm/.installed $(VENV)-peers/.installed  ## Us, Spark's own source, other clients, the limit: ratios in one run (BENCH_ARGS="--help")

@@ -1,7 +1,8 @@
 """Kill -9 at random moments, and look at what the next run makes of it.
 
 A chain of runs of killed_job.py works on one folder, while records are produced; each run recovers from what the killed
-one left. KILL_SEED repeats a chain's choices (timings differ), KILLS sets its length.
+one left. KILL_SEED repeats the choices of a chain (timings differ). KILLS sets its length; by default each moment comes
+once, which is the short form of `make kills`.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from kill_evidence import Evidence  # noqa: E402
 from killed_job import Run, kill_session  # noqa: E402
 
 SEED = int(os.environ.get("KILL_SEED") or random.randrange(10**6))
-KILLS = int(os.environ.get("KILLS") or 32)
+KILLS = int(os.environ.get("KILLS") or 12)
 # How many of 32 kills, and up to which pass of the moment within a run.
 MOMENTS = {
     "in planning": (4, 6),
@@ -160,10 +161,10 @@ def environment(run):
 
 def choose_kills(chance, number):
     """What each run dies of: moments in their shares, in any order; pruning last, when there is something to prune."""
-    shares = [moment for moment, (share, _) in MOMENTS.items() for _ in range(share)]
-    chosen = (
-        [shares[i % len(shares)] for i in range(number)] if number >= len(shares) else chance.sample(shares, number)
-    )
+    more = [moment for moment, (share, _) in MOMENTS.items() for _ in range(share - 1)]
+    chance.shuffle(more)
+    each = chance.sample(list(MOMENTS), min(number, len(MOMENTS)))
+    chosen = each + [more[i % len(more)] for i in range(number - len(each))]
     chance.shuffle(chosen)
     chosen.sort(key=lambda moment: moment == "in pruning")
     for moment in chosen:

@@ -64,15 +64,24 @@ class ContextStreams:
         if not drivers:
             return
         if jvm.is_recovered(self._ssc):
-            times = {time_ms for driver in drivers for time_ms in driver.cycle.unfinished_times()}
-            # Outputs run for all streams or for none: what ran before a reset is left out if all were reset.
-            reset_ms = min(driver.cycle.first_time_after_reset() for driver in drivers)
-            times, from_ms = jvm.rerun_on_start(self._ssc, times, reset_ms)
-            for driver in drivers:
-                driver.cycle.recovered(times, from_ms)
-            jvm.keep_newest_checkpoint(self._ssc)
+            self._rerun_unfinished()
         self._started = True
         self._ssc.addStreamingListener(_BatchEnd(self))
+
+    def _rerun_unfinished(self) -> None:
+        """Have Spark run again, at their own times, the batches whose outputs did not all succeed."""
+        interval_ms = jvm.batch_interval_ms(self._ssc)
+        times, resets_ms = set(), []
+        for driver in self._drivers.values():
+            with driver.cycle.ledger() as ledger:
+                times.update(ledger.unfinished_times())
+                resets_ms.append(ledger.first_time_after_reset(interval_ms))
+        # Outputs run for all streams or for none: what ran before a reset is left out if all were reset.
+        times, from_ms = jvm.rerun_on_start(self._ssc, times, min(resets_ms))
+        for driver in self._drivers.values():
+            with driver.cycle.ledger() as ledger:
+                ledger.recovered(times, from_ms)
+        jvm.keep_newest_checkpoint(self._ssc)
 
     def prepare_stop(self, *, gracefully: bool) -> None:
         """Commit what is finished before Spark stops."""
@@ -134,7 +143,11 @@ class ContextStreams:
                 driver.abandon(time_ms)
 
     def _running_times(self) -> set[int]:
-        return set().union(*(driver.cycle.running_times() for driver in self._drivers.values()))
+        times: set[int] = set()
+        for driver in self._drivers.values():
+            with driver.cycle.ledger() as ledger:
+                times |= ledger.running_times()
+        return times
 
 
 class _BatchEnd(StreamingListener):

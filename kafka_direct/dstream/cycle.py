@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from kafka_direct.engine import Engine, GroupFollower, Pace, Patience
@@ -29,7 +30,7 @@ from kafka_direct.rate import RateController
 from .settings import FAIL_ON_DATA_LOSS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterator
 
     from kafka_direct.engine import Brokers
     from kafka_direct.offsets import OffsetLog, OutputTimes, Reached
@@ -69,6 +70,12 @@ class StreamCycle:
         self._remember_ms = 0
         self._matches_nothing = False
 
+    @contextmanager
+    def ledger(self) -> Iterator[Ledger]:
+        """The ledger, for a question or an event; nobody else has it meanwhile."""
+        with self._lock:
+            yield self._ledger
+
     # -- before the context starts
 
     def check(self, offset_log: OffsetLog | None) -> None:
@@ -83,17 +90,6 @@ class StreamCycle:
         self._refuse_other_topics()
         if self._ledger.last is None:
             self._begin()
-
-    def unfinished_times(self) -> list[int]:
-        """Batch times of earlier runs whose outputs did not all succeed."""
-        return self._ledger.unfinished_times()
-
-    def first_time_after_reset(self) -> int:
-        return self._ledger.first_time_after_reset(self._settings.batch_interval_ms)
-
-    def recovered(self, rerun_times: Iterable[int], from_ms: int) -> None:
-        """Take in which old batch times Spark will run: these, and all from that one on."""
-        self._ledger.recovered(rerun_times, from_ms)
 
     def started(self, outputs: OutputTimes, remember_ms: int) -> None:
         """Take in what is known once the context has started; `remember_ms` is how far back Spark may ask."""
@@ -145,21 +141,6 @@ class StreamCycle:
         if batch.count() == 0:
             return batch.ranges
         return self.engine.readable(lambda _: batch.ranges, batch.topic_ids)
-
-    def batch_known_at(self, time_ms: int) -> Batch:
-        """The batch that began at this time."""
-        with self._lock:
-            return self._ledger.batch_at(time_ms)
-
-    def batches_due(self, time_ms: int) -> dict[int, Batch]:
-        """The running batches whose outputs run at this time, by their own times."""
-        with self._lock:
-            return {t: self._ledger.batch_at(t) for t in self._ledger.times_due(time_ms)}
-
-    def running_times(self) -> set[int]:
-        """The batch times whose end Spark has still to report."""
-        with self._lock:
-            return self._ledger.running_times()
 
     def next_offsets(self, offset_log: OffsetLog | None) -> dict[TopicPartition, int]:
         """Where the next batch continues. Before the start `offset_log` is read for it, as the start will."""

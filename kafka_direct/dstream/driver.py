@@ -105,9 +105,10 @@ class StreamDriver:
         Its records would stand at the offsets of the old ones (docs/decisions/0005).
         """
         now = time.monotonic()
-        due = self.cycle.batches_due(time_ms)
-        waited = {t: batch for t, batch in due.items() if now - self._looked.get(t, now) >= WAITED_SECONDS}
-        rdds = [(batch, self._rdds[t]) for t, batch in waited.items() if t in self._rdds]
+        with self.cycle.ledger() as ledger:
+            due = {t: ledger.batch_at(t) for t in ledger.times_due(time_ms)}
+        waited = {t for t in due if now - self._looked.get(t, now) >= WAITED_SECONDS}
+        rdds = [(due[t], self._rdds[t]) for t in sorted(waited) if t in self._rdds]
         read = [
             (batch.id, ranges, batch.topic_ids)
             for batch, rdd in rdds
@@ -121,7 +122,8 @@ class StreamDriver:
         rdd = self._rdds.get(time_ms)
         if rdd is None:
             # The batch has ended, and a window that slides by several batches asks for it only now.
-            batch = self.cycle.batch_known_at(time_ms)
+            with self.cycle.ledger() as ledger:
+                batch = ledger.batch_at(time_ms)
             rdd = self._make_rdd(batch, self.cycle.readable(batch))
         # Spark keeps the batches of a stream that is cached or under a window; what is mapped over one must not reach
         # past what is kept.
@@ -152,7 +154,9 @@ class StreamDriver:
         self.cycle.abandon(time_ms)
 
     def _forget_rdds(self, time_ms: int) -> None:
-        for t in self.cycle.batches_due(time_ms):
+        with self.cycle.ledger() as ledger:
+            due = ledger.times_due(time_ms)
+        for t in due:
             self._rdds.pop(t, None)
             self._looked.pop(t, None)
 

@@ -112,7 +112,8 @@ def test_a_recovered_context_gets_its_old_batches(kafka, tmp_path):
     kafka.append("t", 0, 5)
     first.batch(2)
     driver = Driver(kafka, tmp_path, recovered=True)
-    driver.cycle.recovered([2 * SECOND], 2 * SECOND)
+    with driver.cycle.ledger() as ledger:
+        ledger.recovered([2 * SECOND], 2 * SECOND)
 
     assert driver.batch(1) == (0, {0: (0, 10), 1: (0, 10)})
     assert driver.batch(2) == (1, {0: (10, 15), 1: (10, 10)})
