@@ -213,7 +213,7 @@ def test_loss_is_not_silent(read, kafka, kafka_topic, kafka_produce):
         ({"subscribe": "t", "startingOffset": "earliest"}, "no option 'startingoffset'"),
         ({"subscribe": "t", "startingOffsets": "latest"}, "a batch that starts at latest reads nothing"),
         ({"subscribe": "t", "assign": "{}"}, "assign and subscribe are given; give one"),
-        ({"subscribe": "t", "kafka__fetch__min__byte": 1}, "did you mean 'fetch.min.bytes'"),
+        ({"subscribe": "t", "kafka__fetch__min__byte": 1}, "did you mean fetch.min.bytes"),
         ({"subscribe": "t", "kafka__enable__auto__commit": "true"}, "option kafka.enable.auto.commit is not supported"),
         ({"subscribe": "no-such-topic"}, "there is no topic no-such-topic on Kafka"),
     ],

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from kafka_direct.errors import ConfigError
+from kafka_direct.parse import parse_duration_ms
 from kafka_direct.rate import PidGains, RateSettings, Workload, simulate
-from kafka_direct.rate.simulation.pattern import parse_duration, parse_pattern
+from kafka_direct.rate.simulation.pattern import parse_pattern
 from kafka_direct.rate.simulation.verdict import judge
 
 if TYPE_CHECKING:
@@ -133,8 +134,8 @@ def _workload(given: Mapping[str, Any]) -> Workload:
     return Workload(
         arrival=parse_pattern(given["arrival"]),
         speed=parse_pattern(given["speed"]),
-        overhead_ms=parse_duration(given["overhead"]) * 1000,
-        interval_seconds=parse_duration(given["interval"]),
+        overhead_ms=float(parse_duration_ms("--overhead", given["overhead"], bare="s")),
+        interval_seconds=float(parse_duration_ms("--interval", given["interval"], bare="s") / 1000),
         batches=given["batches"],
         backlog=given["backlog"],
         partitions=given["partitions"],

@@ -21,6 +21,7 @@ from kafka_direct.errors import ArgumentTypeError, ConfigError
 from kafka_direct.offsets import OffsetRange, find_start, offsets_lost
 from kafka_direct.options import ClientParams, Subscription
 from kafka_direct.pyspark_names import PipelinedRDD
+from kafka_direct.parse import parse_whole
 from kafka_direct.worker import hasten_task, spare_collector
 
 POLL_MS = "spark.streaming.kafka.consumer.poll.ms"
@@ -194,11 +195,7 @@ def blank_partitions(sc: SparkContext, number: int) -> RDD[Any]:
 def poll_seconds(sc: SparkContext) -> float:
     """How long a worker waits for the next record before it gives up; Spark's own key, in milliseconds."""
     value = sc._conf.get(POLL_MS)  # getConf() copies all settings, a call into the JVM each
-    if value is None:
-        return DEFAULT_POLL_SECONDS
-    if not value.isdigit() or int(value) == 0:
-        raise ConfigError(f"{POLL_MS} is {value!r}: give a time in milliseconds, such as 120000.")
-    return int(value) / 1000
+    return DEFAULT_POLL_SECONDS if value is None else parse_whole(POLL_MS, value, least=1) / 1000
 
 
 def _checked(offset_ranges: Sequence[OffsetRange]) -> tuple[OffsetRange, ...]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafka_direct.errors import ConfigError
+from kafka_direct.parse import parse_boolean, unknown
 from kafka_direct.rate import RateSettings
 from kafka_direct.rate.settings import MAX_RATE_PER_PARTITION, MIN_RATE_PER_PARTITION
 
@@ -36,13 +35,10 @@ class StreamSettings:
     def of(cls, ssc: StreamingContext) -> StreamSettings:
         conf = dict(ssc.sparkContext._conf.getAll())
         _refuse_unknown(conf)
-        fail = conf.get(FAIL_ON_DATA_LOSS, "true").lower()
-        if fail not in ("true", "false"):
-            raise ConfigError(f"{FAIL_ON_DATA_LOSS} is {fail!r}: give true or false.")
         return cls(
             rate=RateSettings.from_conf(conf),
             batch_interval_ms=jvm.batch_interval_ms(ssc),
-            fail_on_data_loss=fail == "true",
+            fail_on_data_loss=parse_boolean(FAIL_ON_DATA_LOSS, conf.get(FAIL_ON_DATA_LOSS, "true")),
             poll_seconds=poll_seconds(ssc.sparkContext),
         )
 
@@ -50,5 +46,4 @@ class StreamSettings:
 def _refuse_unknown(conf: Mapping[str, str]) -> None:
     for key in conf:
         if key.startswith(PREFIX) and key not in KNOWN and not key.removeprefix(PREFIX).startswith(NOT_NEEDED):
-            near = difflib.get_close_matches(key, KNOWN, n=1, cutoff=0)[0]
-            raise ConfigError(f"there is no setting {key}; did you mean {near}?")
+            raise unknown("SparkConf has the unknown key", key, KNOWN, f"its keys are {', '.join(KNOWN)}.")

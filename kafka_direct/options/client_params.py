@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -12,6 +11,7 @@ from kafka_direct.checkpointed import persisted
 from kafka_direct.errors import ArgumentTypeError, ConfigError
 from kafka_direct.offsets.model.position import Position
 from kafka_direct.offsets.text.position_grammar import parse_single
+from kafka_direct.parse import BOOLEANS, parse_boolean, parse_whole
 
 from . import secret
 from .callback import Callback
@@ -51,6 +51,7 @@ _MAY_BE_IDEMPOTENT: dict[str, Callable[[str], bool]] = {
 }
 RESETS = {"beginning": "earliest", "smallest": "earliest", "earliest": "earliest"}
 RESETS |= {"end": "latest", "largest": "latest", "latest": "latest", "error": "error", "none": "error"}
+_BOOLEANS = BOOLEANS | {"t": True, "1": True, "f": False, "0": False}  # librdkafka's
 ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 
 _CALLABLES = frozenset(CALLBACK_KEYS + CONSUMER_CALLBACK_KEYS + PRODUCER_CALLBACK_KEYS) - {"logger"}
@@ -187,14 +188,12 @@ class ClientParams:
             ConfigError: idempotence is off, without which Kafka has no transactions, or their timeout is no number.
         """
         given = self.for_producer()
-        if _boolean("enable.idempotence", given.get("enable.idempotence", "false")) is False:
+        if not parse_boolean("enable.idempotence", str(given.get("enable.idempotence", "false")), _BOOLEANS):
             raise ConfigError(
                 "a transaction needs an idempotent producer, which acks, retries, max.in.flight or enable.idempotence "
                 "in kafkaParams exclude; leave these keys out."
             )
-        timeout = given.get("transaction.timeout.ms", 60_000)
-        if not re.fullmatch("[0-9]{1,9}", str(timeout)):
-            raise ConfigError(f"transaction.timeout.ms is {timeout!r}; give milliseconds, such as 60000.")
+        parse_whole("transaction.timeout.ms", str(given.get("transaction.timeout.ms", 60_000)), least=1)
         return given | {"transactional.id": transactional_id}
 
     def _consumer(self) -> dict[str, Value]:
@@ -274,17 +273,8 @@ def _move_servers(given: dict[str, Any]) -> None:
 
 def _drop_owned(given: dict[str, Any]) -> None:
     for key, (value, reason) in OWNED.items():
-        if key in given and _boolean(key, given.pop(key)) is not value:
+        if key in given and parse_boolean(key, str(given.pop(key)), _BOOLEANS) is not value:
             raise ConfigError(f"{key} is always {str(value).lower()} here: {reason}. Leave the key out.")
-
-
-def _boolean(key: str, value: object) -> bool:
-    text = str(value).lower()
-    if text in ("true", "t", "1"):
-        return True
-    if text in ("false", "f", "0"):
-        return False
-    raise ConfigError(f"{key} is {value!r}; it is true or false.")
 
 
 def _group_id(value: object) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafka_direct.errors import ConfigError
+from kafka_direct.parse import parse_boolean
 
 from .jaas import parse_jaas
 from .java_tls import move, translate_keys, translate_trust
@@ -135,5 +136,5 @@ def _translate_values(params: dict[str, Any]) -> None:
         if unknown:
             raise ConfigError(f"{assignors} names {unknown[0]!r}, which cannot run here; leave the key out.")
         params[assignors] = ",".join(ASSIGNORS.get(name, name) for name in names)
-    if str(params.pop("exclude.internal.topics", "true")).lower() != "true":
+    if not parse_boolean("exclude.internal.topics", str(params.pop("exclude.internal.topics", "true"))):
         raise ConfigError("exclude.internal.topics is always true here; name internal topics one by one in topics.")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from kafka_direct.errors import ConfigError
 
-from .given import Given
 from .kafka_options import parse_kafka_options
+from .option_texts import OptionTexts
 from .source_options import OF_SPARK
 
 if TYPE_CHECKING:
@@ -37,12 +37,12 @@ class SinkOptions:
         Raises:
             ConfigError: an option that is unknown, or that has no meaning here; the message names it and the remedy.
         """
-        given = Given(options)
-        given.refuse_unknown(SINK_OPTIONS)
-        given.boolean("includeHeaders", default=True)  # as in Spark a column of headers is written, whatever this says
-        topic = given.text("topic")
+        texts = OptionTexts(options)
+        texts.refuse_unknown(SINK_OPTIONS)
+        texts.boolean("includeHeaders", default=True)  # as in Spark a column of headers is written, whatever this says
+        topic = texts.text("topic")
         if topic is not None and not topic.strip():
             raise ConfigError("option topic is empty; name a topic, or leave it out and have a column topic.")
-        params = parse_kafka_options(given.with_prefix("kafka."))
+        params = parse_kafka_options(texts.with_prefix("kafka."))
         params.for_producer()  # refuses what a producer cannot have
         return cls(params=params, topic=topic)

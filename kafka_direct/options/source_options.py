@@ -14,8 +14,8 @@ from kafka_direct.offsets.model.position import Earliest, Group, Latest, Positio
 from kafka_direct.offsets.model.topic_partition import TopicPartition
 from kafka_direct.offsets.text.position_grammar import parse_position
 
-from .given import Given
 from .kafka_options import parse_kafka_options
+from .option_texts import OptionTexts
 from .subscription import Subscription
 
 if TYPE_CHECKING:
@@ -150,18 +150,18 @@ class SourceOptions:
         Raises:
             ConfigError: an option that is unknown, or that has no meaning here; the message names it and the remedy.
         """
-        given = Given(options)
-        given.refuse_unknown(SOURCE_OPTIONS)
-        params = parse_kafka_options(given.with_prefix("kafka."), group_prefix=given.text("groupIdPrefix"))
+        texts = OptionTexts(options)
+        texts.refuse_unknown(SOURCE_OPTIONS)
+        params = parse_kafka_options(texts.with_prefix("kafka."), group_prefix=texts.text("groupIdPrefix"))
         parsed = cls(
             params=params,
-            subscription=_subscription(given),
-            starting=_starting(given, mode),
-            ending=_ending(given, mode),
-            limits=_limits(given),
-            pace=_pace(given),
-            reading=_reading(given),
-            asking=_asking(given),
+            subscription=_subscription(texts),
+            starting=_starting(texts, mode),
+            ending=_ending(texts, mode),
+            limits=_limits(texts),
+            pace=_pace(texts),
+            reading=_reading(texts),
+            asking=_asking(texts),
         )
         if params.group_id is None and _holds(parsed.starting, Group()):
             raise ConfigError(
@@ -170,19 +170,19 @@ class SourceOptions:
         return parsed
 
 
-def _subscription(given: Given) -> Subscription:
-    chosen = [name for name in SUBSCRIPTIONS if name in given]
+def _subscription(texts: OptionTexts) -> Subscription:
+    chosen = [name for name in SUBSCRIPTIONS if name in texts]
     if len(chosen) != 1:
         found = f"{' and '.join(chosen)} are given" if chosen else "none is given"
         raise ConfigError(f"one of the options {', '.join(SUBSCRIPTIONS)} says what to read, and {found}; give one.")
-    text = given.text(chosen[0]) or ""
+    text = texts.text(chosen[0]) or ""
     if not text.strip():
         raise ConfigError(f"option {chosen[0]} is empty; name a topic.")
     if chosen[0] == "subscribePattern":
         return Subscription.parse(_pattern(text))
     if chosen[0] == "subscribe":
         return Subscription.parse([name for part in text.split(",") if (name := part.strip())])
-    return Subscription.parse(_partitions(given))
+    return Subscription.parse(_partitions(texts))
 
 
 def _pattern(text: str) -> re.Pattern[str]:
@@ -194,18 +194,18 @@ def _pattern(text: str) -> re.Pattern[str]:
         ) from None
 
 
-def _partitions(given: Given) -> list[TopicPartition]:
+def _partitions(texts: OptionTexts) -> list[TopicPartition]:
     example = '{"topic":[0,1]}'
-    value = given.json("assign", example)
+    value = texts.json("assign", example)
     if not all(isinstance(numbers, list) and numbers for numbers in value.values()):
-        raise ConfigError(f"option assign is {given.text('assign')!r}; give JSON such as {example}.")
+        raise ConfigError(f"option assign is {texts.text('assign')!r}; give JSON such as {example}.")
     return [TopicPartition(topic, number) for topic, numbers in value.items() for number in numbers]
 
 
-def _starting(given: Given, mode: str) -> Bound:
+def _starting(texts: OptionTexts, mode: str) -> Bound:
     default: Position = Latest() if mode == "stream" else Earliest()
-    no_match = given.choice(NO_MATCH, ("error", "latest"))
-    bound = _bound(given, STARTING, default, "error" if no_match == "error" else "latest")
+    no_match = texts.choice(NO_MATCH, ("error", "latest"))
+    bound = _bound(texts, STARTING, default, "error" if no_match == "error" else "latest")
     if mode == "batch" and _holds(bound, Latest()):
         raise ConfigError(
             f"option {bound.option} is {bound.position}, and a batch that starts at latest reads nothing; give "
@@ -214,10 +214,10 @@ def _starting(given: Given, mode: str) -> Bound:
     return bound
 
 
-def _ending(given: Given, mode: str) -> Bound:
-    if mode == "stream" and (name := given.one_of(ENDING)) is not None:
+def _ending(texts: OptionTexts, mode: str) -> Bound:
+    if mode == "stream" and (name := texts.one_of(ENDING)) is not None:
         raise ConfigError(f"option {name} is for batches; a stream has no end: leave it out.")
-    bound = _bound(given, ENDING, Latest(), "latest")
+    bound = _bound(texts, ENDING, Latest(), "latest")
     if _holds(bound, Earliest()):
         raise ConfigError(
             f"option {bound.option} is {bound.position}, and a batch that ends at earliest reads nothing; give latest "
@@ -232,14 +232,14 @@ def _holds(bound: Bound, position: Position) -> bool:
     return position in (bound.position.values() if isinstance(bound.position, Positions) else (bound.position,))
 
 
-def _bound(given: Given, names: tuple[str, str, str], default: Position, no_match: NoMatch) -> Bound:
+def _bound(texts: OptionTexts, names: tuple[str, str, str], default: Position, no_match: NoMatch) -> Bound:
     """The first given of three options: one time for all, times by partition, positions."""
     by_time, times_by_partition, positions = names
-    if by_time in given:
-        return Bound(option=by_time, position=Since(given.count(by_time, least=0) or 0), no_match=no_match)
-    if times_by_partition in given:
-        return Bound(option=times_by_partition, position=_times(given, times_by_partition), no_match=no_match)
-    text = given.text(positions)
+    if by_time in texts:
+        return Bound(option=by_time, position=Since(texts.count(by_time, 0, least=0)), no_match=no_match)
+    if times_by_partition in texts:
+        return Bound(option=times_by_partition, position=_times(texts, times_by_partition), no_match=no_match)
+    text = texts.text(positions)
     if text is None:
         return Bound(option=positions, position=default)
     try:
@@ -248,8 +248,8 @@ def _bound(given: Given, names: tuple[str, str, str], default: Position, no_matc
         raise ConfigError(f"option {positions}: {error}") from None
 
 
-def _times(given: Given, name: str) -> Positions:
-    value = given.json(name, _NUMBERS_BY_PARTITION)
+def _times(texts: OptionTexts, name: str) -> Positions:
+    value = texts.json(name, _NUMBERS_BY_PARTITION)
     positions: dict[TopicPartition, Position] = {}
     try:
         for topic, times in value.items():
@@ -257,51 +257,49 @@ def _times(given: Given, name: str) -> Positions:
                 positions[TopicPartition(topic, int(number))] = Since(time_ms)
     except (AttributeError, TypeError, ValueError, ConfigError):
         raise ConfigError(
-            f"option {name} is {given.text(name)!r}; give times in milliseconds, such as {_NUMBERS_BY_PARTITION}."
+            f"option {name} is {texts.text(name)!r}; give times in milliseconds, such as {_NUMBERS_BY_PARTITION}."
         ) from None
     return Positions(positions)
 
 
-def _limits(given: Given) -> TriggerLimits:
-    most, least = given.count("maxOffsetsPerTrigger"), given.count("minOffsetsPerTrigger")
+def _limits(texts: OptionTexts) -> TriggerLimits:
+    most, least = texts.count("maxOffsetsPerTrigger", None), texts.count("minOffsetsPerTrigger", None)
     if most is not None and least is not None and least > most:
         raise ConfigError(
             f"option minOffsetsPerTrigger is {least}, which is more than maxOffsetsPerTrigger, {most}; swap them."
         )
-    delay = given.duration_ms("maxTriggerDelay")
-    return TriggerLimits(
-        max_offsets=most, min_offsets=least, max_delay_ms=DEFAULT_MAX_DELAY_MS if delay is None else delay
-    )
+    delay_ms = texts.duration_ms("maxTriggerDelay", DEFAULT_MAX_DELAY_MS)
+    return TriggerLimits(max_offsets=most, min_offsets=least, max_delay_ms=delay_ms)
 
 
-def _pace(given: Given) -> PaceOptions:
-    initial, target_ms = given.number("initialRate"), given.duration_ms("targetBatchDuration")
+def _pace(texts: OptionTexts) -> PaceOptions:
+    initial = texts.number("initialRate")
     pace = PaceOptions(
-        backpressure=given.boolean("backpressure", default=False),
+        backpressure=texts.boolean("backpressure", default=False),
         initial_rate=initial,
-        max_rate=_max_rate(given),
-        min_rate=given.count("minRatePerPartition") or 1,
-        target_ms=DEFAULT_TARGET_MS if target_ms is None else target_ms,
-        checkpoint=given.text("checkpointLocation"),
+        max_rate=_max_rate(texts),
+        min_rate=texts.count("minRatePerPartition", 1),
+        target_ms=texts.duration_ms("targetBatchDuration", DEFAULT_TARGET_MS),
+        checkpoint=texts.text("checkpointLocation"),
     )
     if pace.target_ms == 0 or (initial is not None and not 0 < initial < float("inf")):
         name = "targetBatchDuration" if pace.target_ms == 0 else "initialRate"
-        raise ConfigError(f"option {name} is {given.text(name)!r}; give more than 0.")
+        raise ConfigError(f"option {name} is {texts.text(name)!r}; give more than 0.")
     return pace
 
 
-def _max_rate(given: Given) -> float | Mapping[TopicPartition, float]:
+def _max_rate(texts: OptionTexts) -> float | Mapping[TopicPartition, float]:
     name = "maxRatePerPartition"
-    text = given.text(name)
+    text = texts.text(name)
     if text is None:
         return 0
     if not text.lstrip().startswith("{"):
-        return _rate(name, given.number(name))
+        return _rate(name, texts.number(name))
     example = '{"topic":{"0":1000}}'
     try:
         return {
             TopicPartition(topic, int(number)): _rate(name, rate)
-            for topic, rates in given.json(name, example).items()
+            for topic, rates in texts.json(name, example).items()
             for number, rate in rates.items()
         }
     except (AttributeError, ValueError):
@@ -314,24 +312,20 @@ def _rate(name: str, rate: Any) -> float:
     return rate
 
 
-def _reading(given: Given) -> Reading:
-    given.boolean("includeHeaders", default=False)  # read where the schema is made; here only checked
-    poll_ms = given.count("kafkaConsumer.pollTimeoutMs")
+def _reading(texts: OptionTexts) -> Reading:
+    texts.boolean("includeHeaders", default=False)  # read where the schema is made; here only checked
     return Reading(
-        fail_on_data_loss=given.boolean("failOnDataLoss", default=True),
-        min_partitions=given.count("minPartitions"),
-        max_records=given.count("maxRecordsPerPartition"),
-        poll_seconds=(DEFAULT_POLL_MS if poll_ms is None else poll_ms) / 1000,
-        value_format=given.choice("valueFormat", ("binary", "json")),
+        fail_on_data_loss=texts.boolean("failOnDataLoss", default=True),
+        min_partitions=texts.count("minPartitions", None),
+        max_records=texts.count("maxRecordsPerPartition", None),
+        poll_seconds=texts.count("kafkaConsumer.pollTimeoutMs", DEFAULT_POLL_MS) / 1000,
+        value_format=texts.choice("valueFormat", ("binary", "json")),
     )
 
 
-def _asking(given: Given) -> Asking:
-    retries = given.count("fetchOffset.numRetries", least=0)
-    pause_ms = given.count("fetchOffset.retryIntervalMs", least=0)
-    ttl_ms = given.count("partition.metadata.cache.ttl.ms", least=-1)
+def _asking(texts: OptionTexts) -> Asking:
     return Asking(
-        retries=DEFAULT_RETRIES if retries is None else retries,
-        retry_seconds=(DEFAULT_RETRY_MS if pause_ms is None else pause_ms) / 1000,
-        metadata_seconds=0 if ttl_ms is None else max(ttl_ms, 0) / 1000,
+        retries=texts.count("fetchOffset.numRetries", DEFAULT_RETRIES, least=0),
+        retry_seconds=texts.count("fetchOffset.retryIntervalMs", DEFAULT_RETRY_MS, least=0) / 1000,
+        metadata_seconds=max(texts.count("partition.metadata.cache.ttl.ms", 0, least=-1), 0) / 1000,
     )

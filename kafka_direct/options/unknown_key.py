@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING
 
 from kafka_direct.errors import ConfigError
+from kafka_direct.parse import unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+_UNKNOWN = "kafkaParams has the unknown key"
 _SPARK_RATE = "give it as the keyword argument of that name, or set spark.streaming.kafka.{name} in SparkConf"
 _SOURCE = "it is an option of the kafka_direct data source; {instead}"
 
@@ -42,20 +43,21 @@ def refuse_unknown_keys(keys: Iterable[str], known: Sequence[str]) -> None:
 
     >>> refuse_unknown_keys(["fetch.min.byte"], ["fetch.max.bytes", "fetch.min.bytes"])
     Traceback (most recent call last):
-    kafka_direct.errors.ConfigError: kafkaParams has the unknown key 'fetch.min.byte'; did you mean 'fetch.min.bytes'?
+    kafka_direct.errors.ConfigError: kafkaParams has the unknown key 'fetch.min.byte'; did you mean fetch.min.bytes?
     """
     for key in keys:
         if key not in known:
-            raise ConfigError(f"kafkaParams has the unknown key {key!r}; {_remedy(key, known)}")
+            remedy = _remedy(key.lower())
+            if remedy is None:
+                raise unknown(_UNKNOWN, key, known, "its keys are those of librdkafka's CONFIGURATION.md.")
+            raise ConfigError(f"{_UNKNOWN} {key!r}; {remedy}")
 
 
-def _remedy(key: str, known: Sequence[str]) -> str:
-    folded = key.lower()
+def _remedy(folded: str) -> str | None:
     if folded in ELSEWHERE:
         return f"{ELSEWHERE[folded]}."
     if folded.startswith("spark."):
         return "set it in SparkConf."
     if folded.startswith("kafka."):
-        return f"the prefix belongs to data source options: write {key[len('kafka.') :]!r}."
-    near = difflib.get_close_matches(folded.replace("_", "."), known, n=1)
-    return f"did you mean {near[0]!r}?" if near else "its keys are those of librdkafka's CONFIGURATION.md."
+        return f"the prefix belongs to data source options: write {folded.removeprefix('kafka.')!r}."
+    return None

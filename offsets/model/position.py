@@ -14,12 +14,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
 from kafka_direct.errors import ArgumentTypeError, ConfigError
+from kafka_direct.parse import UNITS_MS
 
 from .topic_partition import TopicPartition
 
 MAX_INT64 = 2**63 - 1  # Kafka's offsets and timestamps are signed 64-bit
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-UNITS_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}  # largest first: the order `str` writes
 KAFKA_NUMBERS = {-1: "latest", -2: "earliest"}  # OFFSET_END and OFFSET_BEGINNING
 
 

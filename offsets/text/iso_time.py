@@ -6,12 +6,13 @@ import re
 from datetime import UTC, datetime
 
 from kafka_direct.errors import ConfigError
-from kafka_direct.offsets.model.position import UNITS_MS, Ago, Since
+from kafka_direct.offsets.model.position import Ago, Since
+from kafka_direct.parse import parse_duration_ms
 
 from .position_grammar import parse_single
 
 _DURATION = re.compile(
-    r"P(?:(?P<d>[0-9]{1,9})D)?(?:T(?:(?P<h>[0-9]{1,9})H)?(?:(?P<m>[0-9]{1,9})M)?(?:(?P<s>[0-9]{1,9}(?:[.,][0-9]{1,9})?)S)?)?",
+    r"P(?=.)([0-9]{1,9}D)?(?:T(?=.)([0-9]{1,9}H)?([0-9]{1,9}M)?([0-9]{1,9}(?:[.,][0-9]{1,9})?S)?)?",
     re.IGNORECASE,
 )
 
@@ -45,9 +46,9 @@ def parse_duration(text: str) -> Ago:
         ConfigError: it is no duration of days, hours, minutes and seconds.
     """
     match = _DURATION.fullmatch(text.strip())
-    given = {} if match is None else {unit: count for unit, count in match.groupdict().items() if count is not None}
-    if not given or text.strip()[-1] in "tT":
+    if match is None:
         raise ConfigError(
             f"{text!r} is not a duration; write it as PT10M, PT2H30M or P1DT2H (days, hours, minutes, seconds)."
         )
-    return Ago(round(sum(float(count.replace(",", ".")) * UNITS_MS[unit] for unit, count in given.items())))
+    parts = "".join(match.groups(default="")).replace(",", ".")
+    return Ago(round(parse_duration_ms("duration", parts, bare=None)))

@@ -5,7 +5,6 @@ Pure. What a position means is not decided here, and nothing is guessed: what is
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -16,7 +15,6 @@ from kafka_direct.errors import ArgumentTypeError, ConfigError
 from kafka_direct.offsets.model.position import (
     EPOCH,
     KAFKA_NUMBERS,
-    UNITS_MS,
     Ago,
     At,
     Earliest,
@@ -27,6 +25,7 @@ from kafka_direct.offsets.model.position import (
     Since,
 )
 from kafka_direct.offsets.model.topic_partition import TopicPartition
+from kafka_direct.parse import nearest, parse_duration_ms
 
 GRAMMAR = (
     "earliest, earliest+100, latest, latest-100, group, an offset such as 42, a time such as @2026-11-18T10:00:00Z or "
@@ -36,8 +35,6 @@ WORDS = {"earliest": "earliest", "latest": "latest", "group": "group", "smallest
 
 _NUMBER = re.compile("[0-9]{1,19}")  # enough for any int64
 _WORD = re.compile(r"([a-z]+)\s*(?:([+-])\s*([0-9]{1,19}))?")
-_AGO = re.compile(r"-((?:[0-9]{1,19}(?:ms|[dhms]))+)")
-_AGO_PART = re.compile(r"([0-9]+)(ms|[dhms])")
 
 
 def parse_position(value: str | int | Position | Mapping[Any, Any]) -> Position | Positions:
@@ -82,9 +79,16 @@ def parse_single(value: str | int | Position) -> Position:
         return Since(_timestamp_ms(value, text[1:].upper()))
     if _NUMBER.fullmatch(text):
         return At(int(text))
-    if ago := _AGO.fullmatch(text):
-        return Ago(sum(int(count) * UNITS_MS[unit] for count, unit in _AGO_PART.findall(ago[1])))
+    if text.startswith("-"):
+        return Ago(_ago_ms(value, text[1:]))
     return _parse_word(value, text)
+
+
+def _ago_ms(value: str, text: str) -> int:
+    try:
+        return round(parse_duration_ms("a time ago", text, bare=None))
+    except ConfigError:
+        raise _refusal(value) from None
 
 
 def _parse_word(value: str, text: str) -> Position:
@@ -151,6 +155,6 @@ def _partition_number(number: Any, value: Any) -> int:
 
 def _refusal(value: object) -> ConfigError:
     word = re.split("[^a-z]", str(value).strip().lower())[0]
-    near = difflib.get_close_matches(word, WORDS, n=1)
-    hint = f"did you mean {near[0]}? Positions are" if near and near[0] != word else "give"
+    near = nearest(word, WORDS)
+    hint = f"did you mean {near}? Positions are" if near not in (None, word) else "give"
     return ConfigError(f"{value!r} is not a position; {hint} {GRAMMAR}.")

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kafka_direct.errors import ConfigError
+from kafka_direct.parse import parse_duration_ms
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?")
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _SINE = re.compile(r"sine:(?P<low>[\d.]+)\.\.(?P<high>[\d.]+)/(?P<period>[\w.]+)")
 
 
@@ -85,27 +84,11 @@ def parse_pattern(text: str) -> Pattern:
     """
     try:
         return _parse_sine(text) if text.startswith("sine:") else _parse_steps(text)
-    except ValueError:
+    except (ConfigError, ValueError):
         raise ConfigError(
             f"The pattern {text!r} cannot be read: write 5000, or 1000,30s:8000,60s:1000 for steps at rising times, or "
             "sine:1000..8000/60s."
         ) from None
-
-
-def parse_duration(text: str) -> float:
-    """Seconds of a duration such as `500ms`, `30s`, `2m`, `1h`, or bare seconds.
-
-    Raises:
-        ConfigError: shows the forms.
-
-    >>> parse_duration("500ms"), parse_duration("2m"), parse_duration("10")
-    (0.5, 120.0, 10.0)
-    """
-    found = _DURATION.fullmatch(text.strip())
-    if found is None:
-        raise ConfigError(f"The duration {text!r} cannot be read: write 500ms, 30s, 2m or 1h.")
-    number, unit = found.groups(default="s")
-    return float(number) * _SECONDS[unit]
 
 
 def _parse_steps(text: str) -> Steps:
@@ -113,7 +96,7 @@ def _parse_steps(text: str) -> Steps:
     steps = [(0.0, _rate(first))]
     for step in later:
         at, _, rate = step.partition(":")
-        start = parse_duration(at)
+        start = _seconds(at)
         if start <= steps[-1][0]:
             raise ValueError(step)
         steps.append((start, _rate(rate)))
@@ -124,10 +107,14 @@ def _parse_sine(text: str) -> Sine:
     found = _SINE.fullmatch(text)
     if found is None:
         raise ValueError(text)
-    low, high, period = _rate(found["low"]), _rate(found["high"]), parse_duration(found["period"])
+    low, high, period = _rate(found["low"]), _rate(found["high"]), _seconds(found["period"])
     if low > high or period == 0:
         raise ValueError(text)
     return Sine(low=low, high=high, period=period)
+
+
+def _seconds(text: str) -> float:
+    return float(parse_duration_ms("time", text, bare="s") / 1000)
 
 
 def _rate(text: str) -> float:

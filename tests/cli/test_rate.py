@@ -97,7 +97,7 @@ def test_plot_that_cannot_be_written(tmp_path, name):
     ("arguments", "says"),
     [
         (("--arrival", "lots"), "The pattern 'lots' cannot be read: write 5000"),
-        (("--interval", "soon"), "The duration 'soon' cannot be read"),
+        (("--interval", "soon"), "--interval is 'soon'; give a time such as"),
         (("--speed", "0"), "lowest processing speed is 0.0"),
         (("--batches", "0"), "number of batches is 0"),
         (("--integral", "-1"), "spark.streaming.backpressure.pid.integral is -1.0"),
