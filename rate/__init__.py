@@ -7,8 +7,9 @@ from kafka_direct.rate.simulation.stream import Workload, simulate
 
 from .controller import RateController
 from .estimator import PIDRateEstimator
+from .gains import PidGains
 from .limit import limit_per_partition
-from .settings import PidGains, RateSettings
+from .settings import RateSettings
 from .share import share_offsets
 from .trigger import BatchGate
 

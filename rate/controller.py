@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .estimator import PIDRateEstimator
+from .estimator import build_estimator
+from .gains import PidGains
 from .limit import K, PerPartition, limit_per_partition
 from .number import above_zero
 from .settings import DEFAULT_INITIAL_RATE, INITIAL_RATE
@@ -18,7 +19,7 @@ from .settings import DEFAULT_INITIAL_RATE, INITIAL_RATE
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from .settings import RateSettings
+    from .estimator import RateEstimator
 
 # One batch runs, one waits. With 1 the sink idles whenever a batch ends just after the tick (43% of the throughput
 # lost at full load); with 3 a slow-down queues half as much again and nothing is gained.
@@ -31,7 +32,7 @@ class RateController:
     In flight are the records of all planned batches whose job has not ended; a failed batch leaves the flight, but is
     not reported to `batch_finished`. One thread may report while another asks: each reads or writes the rate once.
 
-    >>> controller = RateController(PIDRateEstimator(1000, 1.0, 0.2, 0.0, 100), initial_rate=500)
+    >>> controller = RateController.from_settings(batch_interval_ms=1000, initial_rate=500)
     >>> controller.budget(0), controller.budget(500)  # the first batch, and those planned while it runs
     (500.0, 0.0)
     >>> controller.batch_finished(1200, 500, 250, 0)
@@ -39,23 +40,27 @@ class RateController:
     (2000.0, 1000.0, 0.0)
     """
 
-    def __init__(self, estimator: PIDRateEstimator, *, initial_rate: float = DEFAULT_INITIAL_RATE) -> None:
+    def __init__(self, estimator: RateEstimator, *, initial_rate: float = DEFAULT_INITIAL_RATE) -> None:
         self._estimator = estimator
         self._initial_rate = float(
             above_zero(INITIAL_RATE, initial_rate, f"leave it out for {DEFAULT_INITIAL_RATE:.0f} records/second")
         )
 
     @classmethod
-    def from_settings(cls, settings: RateSettings, batch_interval_ms: float) -> RateController:
-        """The controller of a stream with these settings; whether backpressure is on is the caller's question."""
-        gains = settings.gains
-        estimator = PIDRateEstimator(
-            batch_interval_ms, gains.proportional, gains.integral, gains.derivative, gains.min_rate
-        )
-        return cls(
-            estimator,
-            initial_rate=DEFAULT_INITIAL_RATE if settings.initial_rate is None else settings.initial_rate,
-        )
+    def from_settings(
+        cls,
+        *,
+        batch_interval_ms: float,
+        initial_rate: float | None = None,
+        gains: PidGains | None = None,
+        estimator: str = "pid",
+    ) -> RateController:
+        """The controller of a stream or a query; whether backpressure is on is the caller's question.
+
+        None means "not set": an initial rate of `DEFAULT_INITIAL_RATE`, and Spark's gains.
+        """
+        made = build_estimator(estimator, batch_interval_ms, PidGains() if gains is None else gains)
+        return cls(made, initial_rate=DEFAULT_INITIAL_RATE if initial_rate is None else initial_rate)
 
     @property
     def rate(self) -> float:
@@ -86,7 +91,7 @@ class RateController:
 
         A budget of nothing is nothing: floors do not apply, else they would go on filling a queue that is full.
 
-        >>> controller = RateController(PIDRateEstimator(1000, 1.0, 0.2, 0.0, 100), initial_rate=500)
+        >>> controller = RateController.from_settings(batch_interval_ms=1000, initial_rate=500)
         >>> controller.limit({"t-0": 9000}, in_flight=0, max_rate=0, min_rate=1)
         {'t-0': 500}
         >>> controller.limit({"t-0": 8500}, in_flight=500, max_rate=0, min_rate=1)

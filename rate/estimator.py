@@ -1,13 +1,38 @@
-"""`PIDRateEstimator`: how many records per second a stream can process, learned from its finished batches.
+"""Estimators of how many records per second a stream can process, learned from its finished batches.
 
-The numbers are those of `org.apache.spark.streaming.scheduler.rate.PIDRateEstimator`. It knows neither clock nor queue:
-what a batch may take is decided in `controller.py`.
+A new estimator is a class with the members of `RateEstimator` and a line in `ESTIMATORS`; nothing else changes.
+
+The numbers of `PIDRateEstimator` are those of `org.apache.spark.streaming.scheduler.rate.PIDRateEstimator`. It knows
+neither clock nor queue: what a batch may take is decided in `controller.py`.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Protocol
+
+from kafka_direct.errors import ConfigError
+
+from .gains import PidGains
 from .number import above_zero
-from .settings import PidGains
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class RateEstimator(Protocol):
+    """What the controller asks of an estimator. Rates are in records/second."""
+
+    batch_interval_ms: float
+    gains: PidGains
+
+    @property
+    def latest_rate(self) -> float | None:
+        """The last estimate; None before any batch was measured."""
+
+    def compute(
+        self, time_ms: float, records: int, processing_delay_ms: float, scheduling_delay_ms: float
+    ) -> float | None:
+        """Learns from a finished batch. Gives the new rate, or None when the batch says nothing new."""
 
 
 class PIDRateEstimator:
@@ -80,3 +105,27 @@ class PIDRateEstimator:
         self._latest_rate = new_rate
         self._latest_error = error
         return new_rate
+
+
+def _pid(batch_interval_ms: float, gains: PidGains) -> PIDRateEstimator:
+    return PIDRateEstimator(batch_interval_ms, gains.proportional, gains.integral, gains.derivative, gains.min_rate)
+
+
+# By the name that spark.streaming.backpressure.rateEstimator gives.
+ESTIMATORS: dict[str, Callable[[float, PidGains], RateEstimator]] = {"pid": _pid}
+
+
+def build_estimator(name: str, batch_interval_ms: float, gains: PidGains) -> RateEstimator:
+    """The estimator of that name.
+
+    Raises:
+        ConfigError: there is none, or the interval is not above 0.
+    """
+    check_estimator("the rate estimator", name)
+    return ESTIMATORS[name](batch_interval_ms, gains)
+
+
+def check_estimator(key: str, name: str) -> None:
+    """Refuse a name that no estimator has; `key` is what the name was given for."""
+    if name not in ESTIMATORS:
+        raise ConfigError(f"{key} is {name!r}, but there is no such estimator; give {' or '.join(ESTIMATORS)}.")

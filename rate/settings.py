@@ -5,25 +5,23 @@ Rule 1: nothing else in this package reads a configuration string. Rule 2: what 
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from kafka_direct.errors import ConfigError
+from kafka_direct.parse import parse_boolean, parse_number, parse_whole, unknown
 
+from .estimator import check_estimator
+from .gains import BACKPRESSURE, DERIVED, INTEGRAL, MIN_RATE, PROPORTIONAL, PidGains
 from .number import above_zero, at_least_zero
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-BACKPRESSURE = "spark.streaming.backpressure."
+T = TypeVar("T")
+
 ENABLED = BACKPRESSURE + "enabled"
 INITIAL_RATE = BACKPRESSURE + "initialRate"
 RATE_ESTIMATOR = BACKPRESSURE + "rateEstimator"
-PROPORTIONAL = BACKPRESSURE + "pid.proportional"
-INTEGRAL = BACKPRESSURE + "pid.integral"
-DERIVED = BACKPRESSURE + "pid.derived"
-MIN_RATE = BACKPRESSURE + "pid.minRate"
 MAX_RATE_PER_PARTITION = "spark.streaming.kafka.maxRatePerPartition"
 MIN_RATE_PER_PARTITION = "spark.streaming.kafka.minRatePerPartition"
 
@@ -32,26 +30,6 @@ BACKPRESSURE_KEYS = (ENABLED, INITIAL_RATE, RATE_ESTIMATOR, PROPORTIONAL, INTEGR
 # records/second of the whole stream. Spark's own default is no limit at all: the first batch takes the whole backlog.
 # 1000 is small enough for any sink, and after one batch the measured speed takes its place.
 DEFAULT_INITIAL_RATE = 1000.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PidGains:
-    """The gains of the PID estimator, with Spark's defaults; `min_rate` is in records/second.
-
-    >>> PidGains(integral=0.5)
-    PidGains(proportional=1.0, integral=0.5, derivative=0.0, min_rate=100.0)
-    """
-
-    proportional: float = 1.0
-    integral: float = 0.2
-    derivative: float = 0.0
-    min_rate: float = 100.0
-
-    def __post_init__(self) -> None:
-        at_least_zero(PROPORTIONAL, self.proportional, "Spark's default is 1.0")
-        at_least_zero(INTEGRAL, self.integral, "Spark's default is 0.2")
-        at_least_zero(DERIVED, self.derivative, "Spark's default is 0.0")
-        above_zero(MIN_RATE, self.min_rate, "a stream that reads nothing measures nothing, Spark's default is 100")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,10 +54,7 @@ class RateSettings:
             above_zero(INITIAL_RATE, self.initial_rate, f"leave it out for {DEFAULT_INITIAL_RATE:.0f} records/second")
         at_least_zero(MAX_RATE_PER_PARTITION, self.max_rate_per_partition, "use 0 for no cap")
         at_least_zero(MIN_RATE_PER_PARTITION, self.min_rate_per_partition, "use 0 for no floor")
-        if self.estimator != "pid":
-            raise ConfigError(
-                f"{RATE_ESTIMATOR} is {self.estimator!r}, but the only estimator is 'pid': remove the key."
-            )
+        check_estimator(RATE_ESTIMATOR, self.estimator)
 
     @classmethod
     def from_conf(cls, conf: Mapping[str, str]) -> RateSettings:
@@ -93,56 +68,29 @@ class RateSettings:
         >>> RateSettings.from_conf({"spark.streaming.kafka.maxRatePerPartition": "500"}).max_rate_per_partition
         500
         """
-        _refuse_unknown(conf)
-        initial_rate = _whole(conf, INITIAL_RATE, 0)
+        for key in conf:
+            # Spark reads no other key under this prefix, and ignores a misspelt one without a word. The usual mistake
+            # is `pid.derivative`: Spark's name is `pid.derived`.
+            if key.startswith(BACKPRESSURE) and key not in BACKPRESSURE_KEYS:
+                raise unknown(
+                    "SparkConf has the unknown key", key, BACKPRESSURE_KEYS, f"there are {BACKPRESSURE_KEYS}."
+                )
+        initial_rate = _read(parse_whole, conf, INITIAL_RATE, 0)
         return cls(
-            backpressure=_boolean(conf, ENABLED, default=False),
+            backpressure=_read(parse_boolean, conf, ENABLED, default=False),
             initial_rate=None if initial_rate == 0 else initial_rate,
             estimator=conf.get(RATE_ESTIMATOR, "pid"),
             gains=PidGains(
-                proportional=_decimal(conf, PROPORTIONAL, 1.0),
-                integral=_decimal(conf, INTEGRAL, 0.2),
-                derivative=_decimal(conf, DERIVED, 0.0),
-                min_rate=_decimal(conf, MIN_RATE, 100.0),
+                proportional=_read(parse_number, conf, PROPORTIONAL, 1.0),
+                integral=_read(parse_number, conf, INTEGRAL, 0.2),
+                derivative=_read(parse_number, conf, DERIVED, 0.0),
+                min_rate=_read(parse_number, conf, MIN_RATE, 100.0),
             ),
-            max_rate_per_partition=_whole(conf, MAX_RATE_PER_PARTITION, 0),
-            min_rate_per_partition=_whole(conf, MIN_RATE_PER_PARTITION, 1),
+            max_rate_per_partition=_read(parse_whole, conf, MAX_RATE_PER_PARTITION, 0),
+            min_rate_per_partition=_read(parse_whole, conf, MIN_RATE_PER_PARTITION, 1),
         )
 
 
-def _refuse_unknown(conf: Mapping[str, str]) -> None:
-    # Spark reads no other key under this prefix, and passes over a misspelt one in silence: `pid.derivative` is the
-    # usual one, for Spark's name is `pid.derived`.
-    for key in conf:
-        if key.startswith(BACKPRESSURE) and key not in BACKPRESSURE_KEYS:
-            nearest = difflib.get_close_matches(key, BACKPRESSURE_KEYS, n=1, cutoff=0)[0]
-            raise ConfigError(f"{key} is {conf[key]!r}, but there is no such key: did you mean {nearest}?")
-
-
-def _boolean(conf: Mapping[str, str], key: str, *, default: bool) -> bool:
+def _read(parse: Callable[[str, str], T], conf: Mapping[str, str], key: str, default: T) -> T:
     text = conf.get(key)
-    if text is None:
-        return default
-    if text.strip().lower() not in {"true", "false"}:
-        raise ConfigError(f"{key} is {text!r}, but it must be true or false.")
-    return text.strip().lower() == "true"
-
-
-def _whole(conf: Mapping[str, str], key: str, default: int) -> int:
-    text = conf.get(key)
-    if text is None:
-        return default
-    try:
-        return int(text)
-    except ValueError:
-        raise ConfigError(f"{key} is {text!r}, but it must be a whole number, such as 1000.") from None
-
-
-def _decimal(conf: Mapping[str, str], key: str, default: float) -> float:
-    text = conf.get(key)
-    if text is None:
-        return default
-    try:
-        return float(text)
-    except ValueError:
-        raise ConfigError(f"{key} is {text!r}, but it must be a number, such as {default}.") from None
+    return default if text is None else parse(key, text)

@@ -256,8 +256,14 @@ class StreamCycle:
 
 def _pace(spec: StreamSpec, settings: StreamSettings) -> Pace:
     rate = settings.rate
+    controller = RateController.from_settings(
+        batch_interval_ms=settings.batch_interval_ms,
+        initial_rate=rate.initial_rate,
+        gains=rate.gains,
+        estimator=rate.estimator,
+    )
     return Pace(
-        RateController.from_settings(rate, settings.batch_interval_ms) if rate.backpressure else None,
+        controller if rate.backpressure else None,
         batch_seconds=settings.batch_interval_ms / 1000,
         max_rate=rate.max_rate_per_partition if spec.max_rate is None else spec.max_rate,
         min_rate=rate.min_rate_per_partition if spec.min_rate is None else spec.min_rate,

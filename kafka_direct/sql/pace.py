@@ -11,8 +11,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_direct.engine import Pace
-from kafka_direct.rate import PidGains, PIDRateEstimator, RateController
-from kafka_direct.rate.settings import DEFAULT_INITIAL_RATE
+from kafka_direct.rate import RateController
 
 from .checkpoint import FinishedBatches
 
@@ -39,7 +38,12 @@ class QueryPace:
 
     def __init__(self, options: PaceOptions, max_offsets: int | None) -> None:
         self._options = options
-        self._rate = _controller(options) if options.backpressure else None
+        build = RateController.from_settings
+        self._rate = (
+            build(batch_interval_ms=options.target_ms, initial_rate=options.initial_rate)
+            if options.backpressure
+            else None
+        )
         self._pace = Pace(
             self._rate,
             batch_seconds=options.target_ms / 1000,
@@ -98,12 +102,3 @@ class QueryPace:
         for place, batch in enumerate(self._finished.before(end, LEARN_FROM)):
             records = sum(max(offset - batch.start.get(p, offset), 0) for p, offset in batch.end.items())
             rate.batch_finished(place, records, batch.seconds * 1000, 0)
-
-
-def _controller(options: PaceOptions) -> RateController:
-    gains = PidGains()
-    estimator = PIDRateEstimator(
-        options.target_ms, gains.proportional, gains.integral, gains.derivative, gains.min_rate
-    )
-    initial = DEFAULT_INITIAL_RATE if options.initial_rate is None else options.initial_rate
-    return RateController(estimator, initial_rate=initial)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from kafka_direct.rate.controller import RateController
-from kafka_direct.rate.estimator import PIDRateEstimator
+from kafka_direct.rate.estimator import build_estimator
 from kafka_direct.rate.limit import K, PerPartition, limit_per_partition
 from kafka_direct.rate.number import above_zero, at_least_zero
 from kafka_direct.rate.settings import RateSettings
@@ -106,10 +106,7 @@ class SparkController:
     """
 
     def __init__(self, settings: RateSettings, batch_seconds: float) -> None:
-        gains = settings.gains
-        self._estimator = PIDRateEstimator(
-            batch_seconds * 1000, gains.proportional, gains.integral, gains.derivative, gains.min_rate
-        )
+        self._estimator = build_estimator(settings.estimator, batch_seconds * 1000, settings.gains)
         self._backpressure = settings.backpressure
         self._batch_seconds = batch_seconds
         self.rate = settings.initial_rate if settings.backpressure else None
@@ -181,7 +178,12 @@ def simulate(
 
 def _controller(workload: Workload, settings: RateSettings, behaviour: Behaviour) -> _Controller:
     if behaviour == "kafka-direct" and settings.backpressure:
-        return RateController.from_settings(settings, workload.interval_seconds * 1000)
+        return RateController.from_settings(
+            batch_interval_ms=workload.interval_seconds * 1000,
+            initial_rate=settings.initial_rate,
+            gains=settings.gains,
+            estimator=settings.estimator,
+        )
     return SparkController(settings, workload.interval_seconds)
 
 

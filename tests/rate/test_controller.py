@@ -9,7 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_direct.errors import ConfigError
-from kafka_direct.rate import PidGains, PIDRateEstimator, RateController, RateSettings
+from kafka_direct.rate import PidGains, PIDRateEstimator, RateController, RateSettings, Workload, simulate
+from kafka_direct.rate.estimator import ESTIMATORS
+from kafka_direct.rate.gains import BACKPRESSURE
+from kafka_direct.rate.settings import INITIAL_RATE, RATE_ESTIMATOR
 
 
 def controller(interval_ms=1000, initial_rate=500.0):
@@ -100,14 +103,48 @@ def test_limit_shares_the_budget():
 
 def test_from_settings():
     """Settings give interval, gains and initial rate; an initial rate that is not set becomes 1000."""
-    settings = RateSettings(backpressure=True, initial_rate=70, gains=PidGains(min_rate=30))
-    made = RateController.from_settings(settings, 2000)
-    made.batch_finished(1000, 1, 1000, 0)
+    made = RateController.from_settings(batch_interval_ms=2000, initial_rate=70, gains=PidGains(min_rate=30))
+    assert made.budget(0) == 70
 
-    assert RateController.from_settings(settings, 2000).budget(0) == 70
+    made.batch_finished(1000, 1, 1000, 0)
     assert made.rate == 30
     assert made.budget(90) == 15
-    assert RateController.from_settings(RateSettings(), 1000).budget(0) == 1000
+
+    plain = RateController.from_settings(batch_interval_ms=1000)
+    assert plain.budget(0) == 1000
+    plain.batch_finished(1000, 1, 1000, 0)
+    assert plain.rate == 100
+
+
+class Halving:
+    """An estimator of a user's own: half of the speed."""
+
+    def __init__(self, batch_interval_ms, gains):
+        self.batch_interval_ms, self.gains, self.latest_rate = batch_interval_ms, gains, None
+
+    def compute(self, _time_ms, records, processing_delay_ms, _scheduling_delay_ms):
+        self.latest_rate = records / processing_delay_ms * 1000 / 2
+        return self.latest_rate
+
+
+def test_a_new_estimator_is_one_line(monkeypatch):
+    """What the registry names can be set by Spark's key, and plans real batches and simulated ones."""
+    monkeypatch.setitem(ESTIMATORS, "halving", Halving)
+    conf = {BACKPRESSURE + "enabled": "true", RATE_ESTIMATOR: "halving", INITIAL_RATE: "100"}
+    settings = RateSettings.from_conf(conf)
+    made = RateController.from_settings(batch_interval_ms=1000, estimator=settings.estimator)
+    made.batch_finished(1000, 5000, 1000, 0)
+
+    assert made.budget(0) == 2500
+    for behaviour in ("kafka-direct", "spark"):
+        rows = simulate(Workload(batches=10, backlog=100_000, overhead_ms=0), settings, behaviour=behaviour)
+        assert rows[-1].rate == pytest.approx(5000, rel=0.01)
+
+
+def test_an_estimator_that_is_not_there():
+    """Is refused with those that are."""
+    with pytest.raises(ConfigError, match=r"the rate estimator is 'fuzzy', but .* give pid"):
+        RateController.from_settings(batch_interval_ms=1000, estimator="fuzzy")
 
 
 def test_pickles():

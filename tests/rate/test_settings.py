@@ -64,13 +64,12 @@ def test_initial_rate_of_zero_is_not_set():
         (B + "enabled", "yes", "true or false"),
         (B + "initialRate", "fast", "whole number"),
         (B + "initialRate", "-5", "leave it out"),
-        (B + "rateEstimator", "fuzzy", "remove the key"),
-        (B + "pid.proportional", "much", "a number, such as 1.0"),
+        (B + "rateEstimator", "fuzzy", "there is no such estimator; give pid"),
+        (B + "pid.proportional", "much", "give a number"),
         (B + "pid.proportional", "-1", "Spark's default is 1.0"),
         (B + "pid.integral", "nan", "Spark's default is 0.2"),
         (B + "pid.derived", "inf", "Spark's default is 0.0"),
         (B + "pid.minRate", "0", "Spark's default is 100"),
-        (B + "pid.derivative", "1", r"did you mean spark.streaming.backpressure.pid.derived\?"),
         (K + "maxRatePerPartition", "10.5", "whole number"),
         (K + "maxRatePerPartition", "-1", "use 0 for no cap"),
         (K + "minRatePerPartition", "-1", "use 0 for no floor"),
@@ -83,6 +82,16 @@ def test_refuses_with_key_value_and_remedy(key, value, remedy):
 
     assert str(refusal.value).startswith(f"{key} is ")
     assert value in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [("pid.derivative", "pid.derived"), ("enable", "enabled"), ("Enabled", "enabled"), ("initialrate", "initialRate")],
+)
+def test_a_misspelt_key_is_refused_with_the_one_that_was_meant(key, meant):
+    """Spark would ignore it without a word."""
+    with pytest.raises(ConfigError, match=rf"unknown key '{B}{key}'; did you mean {B}{meant}\?"):
+        RateSettings.from_conf({B + key: "1"})
 
 
 def test_frozen():
