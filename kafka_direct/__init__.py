@@ -15,18 +15,38 @@ if TYPE_CHECKING:
         createRDD,
         utf8_decoder,
     )
-    from .errors import KafkaDirectError
+    from .errors import (
+        ArgumentTypeError,
+        BrokerError,
+        BrokerUnavailable,
+        ConfigError,
+        CorruptLog,
+        Fenced,
+        KafkaDirectError,
+        OffsetsLost,
+        OutOfOrder,
+        Refused,
+    )
     from .offsets import OffsetRange, TopicPartition
     from .sql import Lag, LagListener, lag, source
 
 _HOMES = {
+    "ArgumentTypeError": "errors",
+    "BrokerError": "errors",
+    "BrokerUnavailable": "errors",
+    "ConfigError": "errors",
+    "CorruptLog": "errors",
     "DirectKafkaInputDStream": "dstream",
+    "Fenced": "errors",
     "KafkaDirectError": "errors",
     "KafkaMessage": "dstream",
     "KafkaRDD": "dstream",
     "Lag": "sql",
     "LagListener": "sql",
     "OffsetRange": "offsets",
+    "OffsetsLost": "errors",
+    "OutOfOrder": "errors",
+    "Refused": "errors",
     "TopicPartition": "offsets",
     "createDirectStream": "dstream",
     "createRDD": "dstream",
@@ -36,13 +56,22 @@ _HOMES = {
 }
 
 __all__ = [
+    "ArgumentTypeError",
+    "BrokerError",
+    "BrokerUnavailable",
+    "ConfigError",
+    "CorruptLog",
     "DirectKafkaInputDStream",
+    "Fenced",
     "KafkaDirectError",
     "KafkaMessage",
     "KafkaRDD",
     "Lag",
     "LagListener",
     "OffsetRange",
+    "OffsetsLost",
+    "OutOfOrder",
+    "Refused",
     "TopicPartition",
     "createDirectStream",
     "createRDD",

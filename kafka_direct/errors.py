@@ -1,33 +1,32 @@
-"""Every error this package raises, by whose move is next.
+"""Every error this package raises, and who can act on it.
 
 KafkaDirectError
-├── ConfigError            the caller's: an option, an argument, a position that cannot be what was meant
-│   └── ArgumentTypeError  the same, of a wrong type (also a TypeError, as PySpark 2.4 raised)
-├── BrokerUnavailable      Kafka's or the network's: no answer in time; trying again may help
-├── BrokerError            Kafka answered, and said no
-├── OffsetsLost            the operator's: records that were to be read are not there any more
-├── CorruptLog             the operator's: a file of the offset log is torn or not ours
-├── OutOfOrder             the operator's: an earlier batch is not in the output yet, and must come first
-├── Fenced                 nobody's here: another driver has taken over, this one must stop
-└── Refused                the operator's: it can be done, and would do harm as things stand
+├── ConfigError            the caller: an option, an argument or a position is not valid
+│   └── ArgumentTypeError  the caller: an argument has a wrong type (also a TypeError, as PySpark 2.4 raised)
+├── BrokerUnavailable      Kafka or the network: no answer in time; another try may help
+├── BrokerError            Kafka: it answered with an error
+├── OffsetsLost            the operator: records that were to be read are not there any more
+├── CorruptLog             the operator: a file of the offset log is torn, or was not written by this package
+├── OutOfOrder             the operator: an earlier batch is not in the output yet, and must come first
+├── Fenced                 nobody: another driver has taken over, this one must stop
+└── Refused                the operator: the command would do harm as things are
 
-Texts are one sentence: what happened, the numbers, what to do. Errors cross from Spark's workers to the driver,
-so each survives pickling with its attributes.
+A text is one sentence: what happened, the numbers, what to do. Errors travel from Spark's workers to the driver, so
+each survives pickling with its attributes. An attribute is None where the place that raised the error does not know it.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kafka_direct.offsets.model.loss import Loss
 
 
 class KafkaDirectError(Exception):
     """Base of every error this package raises."""
 
-    retriable = False
-
-    def __init__(self, message: str, **facts: Any) -> None:
-        super().__init__(message)
-        self.__dict__.update(facts)
+    retriable = False  # whether another try may help, without a change
 
 
 class ConfigError(KafkaDirectError):
@@ -39,30 +38,62 @@ class ArgumentTypeError(ConfigError, TypeError):
 
 
 class BrokerUnavailable(KafkaDirectError):
-    """No broker answered within the time allowed."""
+    """No broker answered within the time allowed. `servers` are the addresses that were tried."""
 
     retriable = True
 
+    def __init__(self, message: str, *, servers: str | None = None) -> None:
+        super().__init__(message)
+        self.servers = servers
+
 
 class BrokerError(KafkaDirectError):
-    """A broker answered with an error that trying again does not mend."""
+    """A broker answered with an error that another try does not change. `code` is Kafka's name of it."""
+
+    def __init__(self, message: str, *, code: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class OffsetsLost(KafkaDirectError):
     """Records that were to be read are gone. `losses` holds what was wanted and what is there, per partition."""
 
+    def __init__(self, message: str, *, losses: tuple[Loss, ...] = ()) -> None:
+        super().__init__(message)
+        self.losses = losses
+
 
 class CorruptLog(KafkaDirectError):
     """A file of the offset log is torn, foreign, or contradicts another one. `path` names it."""
 
+    def __init__(self, message: str, *, path: str | None = None) -> None:
+        super().__init__(message)
+        self.path = path
+
 
 class OutOfOrder(KafkaDirectError):
-    """A batch was to be saved before the one that comes first; after a restart both run again in order."""
+    """An earlier batch must be saved before this one; after a restart both run again in order."""
 
 
 class Fenced(KafkaDirectError):
-    """Another driver writes the same offset log or output; this one must stop."""
+    """Another driver writes the same offset log or output; this one must stop.
+
+    `path` is the file that the other one wrote; `owner` is the other driver, and `epoch` the number of this one's turn;
+    `writer` is the producer that has a newer copy.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: str | None = None,
+        owner: str | None = None,
+        epoch: int | None = None,
+        writer: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.path, self.owner, self.epoch, self.writer = path, owner, epoch, writer
 
 
 class Refused(KafkaDirectError):
-    """What was asked for would do harm as things stand; the message names the reason and the way out."""
+    """The command would do harm as things are; the message names the reason and the way out."""

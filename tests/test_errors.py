@@ -5,9 +5,11 @@ import re
 
 import pytest
 
+import kafka_direct
 from kafka_direct import errors
 from kafka_direct.errors import ArgumentTypeError, BrokerUnavailable, ConfigError, KafkaDirectError
 from kafka_direct.offsets import OffsetRange, TopicPartition, parse_position
+from kafka_direct.offsets.model.loss import Loss, LossCause
 from kafka_direct.rate import PIDRateEstimator, limit_per_partition
 
 
@@ -19,20 +21,42 @@ KINDS = sorted(below(KafkaDirectError), key=lambda kind: kind.__name__)
 T0 = TopicPartition("t", 0)
 
 
+LOSS = Loss(topic_partition=T0, cause=LossCause.AGED_OUT, wanted=0, earliest=4, latest=9, resumed=4)
+# What each kind of error knows besides its text.
+FIELDS = {
+    errors.BrokerUnavailable: {"servers": "a:9092"},
+    errors.BrokerError: {"code": "NON_EMPTY_GROUP"},
+    errors.OffsetsLost: {"losses": (LOSS,)},
+    errors.CorruptLog: {"path": "/x/5"},
+    errors.Fenced: {"path": "/x/5", "owner": "process 7", "epoch": 0, "writer": "orders-0"},
+}
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
 def test_an_error_survives_pickling(kind, protocol):
-    """Its kind, its text and its attributes arrive, those that were set or noted later as well."""
-    error = kind("a text", path="/x/5", losses=(T0,), wanted=0, available=None)
-    error.later = 5
+    """Its kind, its text and its attributes arrive, and a note that was added to it."""
+    error = kind("a text", **FIELDS.get(kind, {}))
     error.add_note("a note")
     arrived = pickle.loads(pickle.dumps(error, protocol))
 
     assert type(arrived) is kind
     assert str(arrived) == "a text"
-    assert vars(arrived) == vars(error)
-    assert (arrived.path, arrived.losses, arrived.wanted, arrived.later) == ("/x/5", (T0,), 0, 5)
-    assert arrived.__notes__ == ["a note"]
+    assert vars(arrived) == {**FIELDS.get(kind, {}), "__notes__": ["a note"]}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_attributes_of_an_error_are_declared(kind):
+    """Each is there without having been given, and no other can be given."""
+    assert vars(kind("a text")).keys() == FIELDS.get(kind, {}).keys()
+    with pytest.raises(TypeError):
+        kind("a text", unheard_of=1)
+
+
+def test_every_error_is_exported():
+    """`except kafka_direct.Fenced` needs no other import."""
+    assert {kind.__name__ for kind in KINDS} <= set(kafka_direct.__all__)
+    assert all(getattr(kafka_direct, kind.__name__) is kind for kind in KINDS)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -114,22 +114,18 @@ def _is_saved(range_: OffsetRange, stands: Progress, loss: Loss | None, output: 
         is_saved = stands.first <= range_.fromOffset and stands.next >= range_.untilOffset
     if is_saved:
         return True
-    facts = {"topic": range_.topic, "partition": range_.partition, "wanted": begins, "available": stands.next}
     where = f"{output} stands at offset {stands.next} of {range_.topicPartition()}"
     if begins > stands.next:
         raise OutOfOrder(
             f"{where}, and the batch begins at {begins}: the batch before it was not saved; restart the job, and it "
-            "runs again first.",
-            **facts,
+            "runs again first."
         )
     if begins < stands.first:
         raise ConfigError(
             f"{where} and begins at {stands.first}, but the batch begins at {begins}; start from what the output has "
-            "(fromOffsets), or give the output a new name.",
-            **facts,
+            "(fromOffsets), or give the output a new name."
         )
     raise Fenced(
         f"{where}, in the middle of {range_}: another driver has saved a batch of its own; this one must stop: run one "
-        "driver per output.",
-        **facts,
+        "driver per output."
     )

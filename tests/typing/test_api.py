@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, assert_type
 import kafka_direct
 from kafka_direct import KafkaMessage, OffsetRange, TopicPartition, createDirectStream, createRDD, utf8_decoder
 from kafka_direct.offsets import Batch, History, OffsetLog, parse_position, plan_ranges
+from kafka_direct.offsets.model.loss import Loss
 from kafka_direct.offsets.model.position import Position, Positions
 from kafka_direct.rate import PIDRateEstimator, limit_per_partition
 from kafka_direct.sinks import FileSink, KafkaSink, SqlSink
@@ -89,6 +90,15 @@ def test_rates() -> None:
     limits = limit_per_partition({T0: 5}, batch_seconds=1, rate=rate, max_rate={T0: 2}, min_rate=lambda _: 1)
 
     assert assert_type(limits, dict[TopicPartition, int] | None) == {T0: 2}
+
+
+def test_errors() -> None:
+    """What an error knows has a type."""
+    assert assert_type(kafka_direct.BrokerUnavailable("x", servers="a:9092").servers, str | None) == "a:9092"
+    assert assert_type(kafka_direct.BrokerError("x").code, str | None) is None
+    assert assert_type(kafka_direct.OffsetsLost("x").losses, tuple[Loss, ...]) == ()
+    assert assert_type(kafka_direct.Fenced("x", epoch=0).epoch, int | None) == 0
+    assert not kafka_direct.KafkaDirectError("x").retriable
 
 
 def test_planning(tmp_path: Path) -> None:

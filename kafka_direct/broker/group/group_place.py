@@ -71,7 +71,7 @@ class GroupPlace:
         try:
             self._group.commit(offsets)
         except BrokerError as error:
-            if vars(error).get("code") not in _HAS_MEMBERS:
+            if error.code not in _HAS_MEMBERS:
                 raise
             raise Refused(
                 f"{self.title} is in use: Kafka does not let its offsets be changed while it has members; stop the "
