@@ -190,7 +190,7 @@ def test_lag_of_a_running_query(session, kafka, kafka_topic, kafka_produce, tmp_
         assert (lag.records, lag.seconds) == (50, None)
         testing.wait_until(lambda: topic in listener.text(), "the listener", timeout=30)
         with urllib.request.urlopen(f"http://127.0.0.1:{listener.port}/metrics", timeout=10) as answer:
-            line = f'kafka_direct_lag_records{{query="behind",topic="{topic}",partition="0"}} 50'
+            line = f'kafka_direct_lag_records{{partition="0",query="behind",topic="{topic}"}} 50.0'
             assert line in answer.read().decode()
     finally:
         query.stop()

@@ -11,7 +11,7 @@ import pytest
 
 import kafka_direct
 
-HEAVY = ("pyspark", "py4j", "confluent_kafka", "pyarrow", "click", "rich")
+HEAVY = ("pyspark", "py4j", "confluent_kafka", "pyarrow", "click", "prometheus_client")
 
 
 @pytest.mark.parametrize("name", ["kafka_direct", "kafka_direct.offsets", "kafka_direct.rate"])
@@ -64,6 +64,8 @@ def loaded_by(statement):
         ("import kafka_direct.rate", set()),
         ("from kafka_direct import OffsetRange, TopicPartition", set()),
         ("from kafka_direct.offsets import OffsetLog", set()),
+        ("from kafka_direct import Fenced, OffsetsLost", set()),
+        ("from kafka_direct import LagListener", {"pyspark", "py4j", "confluent_kafka", "pyarrow"}),
         ("from kafka_direct import KafkaMessage", {"pyspark", "py4j", "confluent_kafka", "pyarrow"}),
     ],
 )

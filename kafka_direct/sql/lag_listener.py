@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pyspark.sql.streaming import StreamingQueryListener
 
 from kafka_direct.checkpointed import public
+from kafka_direct.errors import ConfigError
 
 from .query_lag import Lag, measure, read_reports
 
@@ -19,23 +19,27 @@ if TYPE_CHECKING:
 
     from kafka_direct.offsets import TopicPartition
 
+    from .lag_metrics import LagMetrics
     from .query_lag import Report
 
     Lags: TypeAlias = dict[TopicPartition, Lag]
 
-REPORTS = 200  # to look back on, a query
+REPORTS = 200  # kept of each query
 
 log = logging.getLogger("kafka_direct")
 
 
 @public()
 class LagListener(StreamingQueryListener):
-    """Hears of each batch of a session's queries: `spark.streams.addListener(LagListener(port=9108))`.
+    """Measures the lag after each batch of a session's queries: `spark.streams.addListener(LagListener(port=9108))`.
 
     Args:
         callback: Called with the query's name (its id if it has none) and its lag by partition, after each batch.
-        port: Serves the same as text for Prometheus on this port, 0 for any that is free (then `.port` has it).
+        port: Serves the same to Prometheus on this port, 0 for any that is free (then `.port` has it).
         host: The address to serve on; by default this machine only.
+
+    Raises:
+        ConfigError: a port is given, and prometheus_client is not installed.
     """
 
     def __init__(
@@ -45,8 +49,10 @@ class LagListener(StreamingQueryListener):
         self._lock = threading.Lock()
         self._reports: dict[str, deque[Report]] = {}
         self._names: dict[str, str] = {}
-        self._server = None if port is None else self._serve(host, port)
-        self.port = None if self._server is None else int(self._server.server_address[1])
+        self.port: int | None = None
+        self._close: Callable[[], None] | None = None
+        if port is not None:
+            self.port, self._close = self._metrics().serve(host, port)
 
     def onQueryStarted(self, event: Any) -> None:
         with self._lock:
@@ -66,7 +72,7 @@ class LagListener(StreamingQueryListener):
                 log.exception("the callback of a LagListener failed")
 
     def onQueryIdle(self, event: Any) -> None:
-        """Nothing: the last batch's report holds."""
+        """Nothing to do: the last batch's report is still true."""
 
     def onQueryTerminated(self, event: Any) -> None:
         with self._lock:
@@ -74,49 +80,30 @@ class LagListener(StreamingQueryListener):
             self._names.pop(str(event.id), None)
 
     def text(self) -> str:
-        """The lag of all queries, as Prometheus reads it."""
-        with self._lock:
-            lags = [(self._names[query], measure(list(kept))) for query, kept in self._reports.items()]
-        lines = []
-        for metric, what in (("records", "Records"), ("seconds", "Seconds")):
-            lines += [
-                f"# HELP kafka_direct_lag_{metric} {what} between a query and the end of a partition.",
-                f"# TYPE kafka_direct_lag_{metric} gauge",
-            ]
-            for name, by_partition in lags:
-                for partition, lag in by_partition.items():
-                    value = getattr(lag, metric)
-                    if value is not None:
-                        labels = f'query="{_escaped(name)}",topic="{partition.topic}",partition="{partition.partition}"'
-                        lines.append(f"kafka_direct_lag_{metric}{{{labels}}} {value:g}")
-        return "\n".join(lines) + "\n"
+        """The lag of all queries in Prometheus' text format.
+
+        Raises:
+            ConfigError: prometheus_client is not installed.
+        """
+        return self._metrics().text()
 
     def close(self) -> None:
         """Stop serving."""
-        if self._server is not None:
-            self._server.shutdown()
-            self._server.server_close()
-            self._server = None
+        if self._close is not None:
+            self._close()
+            self._close = None
 
-    def _serve(self, host: str, port: int) -> ThreadingHTTPServer:
-        listener = self
+    def _lags(self) -> list[tuple[str, Lags]]:
+        with self._lock:
+            return [(self._names[query], measure(list(kept))) for query, kept in self._reports.items()]
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                body = listener.text().encode()
-                self.send_response(200)
-                self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: Any) -> None:
-                """Nothing: a scrape every few seconds is no news."""
-
-        server = ThreadingHTTPServer((host, port), Handler)
-        threading.Thread(target=server.serve_forever, name="kafka_direct-lag", daemon=True).start()
-        return server
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    def _metrics(self) -> LagMetrics:
+        try:
+            from .lag_metrics import LagMetrics  # noqa: PLC0415 - prometheus_client is optional
+        except ModuleNotFoundError as missing:
+            if str(missing.name).partition(".")[0] != "prometheus_client":
+                raise
+            raise ConfigError(
+                "a LagListener's port and text() need prometheus_client: pip install 'kafka-direct[metrics]'."
+            ) from None
+        return LagMetrics(self._lags)

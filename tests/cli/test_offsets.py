@@ -302,9 +302,9 @@ def test_completion():
 @pytest.mark.parametrize(
     ("statement", "forbidden"),
     [
-        ("['offsets', 'reset', '--help']", {"pyspark", "py4j", "confluent_kafka", "pyarrow", "rich"}),
-        ("['offsets', 'export', '--checkpoint', '{chk}']", {"pyspark", "py4j", "confluent_kafka", "rich"}),
-        ("['offsets', 'show', '--group', 'g']", {"pyspark", "py4j", "pyarrow", "rich"}),
+        ("['offsets', 'reset', '--help']", {"pyspark", "py4j", "confluent_kafka", "pyarrow"}),
+        ("['offsets', 'export', '--checkpoint', '{chk}']", {"pyspark", "py4j", "confluent_kafka"}),
+        ("['offsets', 'show', '--group', 'g']", {"pyspark", "py4j", "pyarrow"}),
     ],
 )
 def test_nothing_is_loaded_that_is_not_needed(checkpoint, statement, forbidden):

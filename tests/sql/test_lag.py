@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import doctest
 import json
+import sys
 import urllib.request
 from types import SimpleNamespace
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
+from kafka_direct.errors import ConfigError
 from kafka_direct.offsets import TopicPartition
 from kafka_direct.sql import query_lag
 from kafka_direct.sql.lag_listener import LagListener
@@ -77,6 +80,12 @@ def listener():
         each.close()
 
 
+def samples(text):
+    """Type, name, labels and value of each line, as Prometheus reads it."""
+    families = text_string_to_metric_families(text)
+    return [(family.type, line.name, line.labels, line.value) for family in families for line in family.samples]
+
+
 def hear(listener, *reports):
     for report in reports:
         listener.onQueryProgress(SimpleNamespace(progress=report))
@@ -100,15 +109,48 @@ def test_prometheus(listener):
     def scrape():
         with urllib.request.urlopen(f"http://127.0.0.1:{made.port}/metrics", timeout=10) as answer:
             assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
-            return [line for line in answer.read().decode().splitlines() if not line.startswith("#")]
+            return samples(answer.read().decode())
 
+    orders, second = (
+        {"query": "orders", "topic": "t", "partition": "0"},
+        {"query": "q2", "topic": "t", "partition": "1"},
+    )
     assert scrape() == [
-        'kafka_direct_lag_records{query="orders",topic="t",partition="0"} 100',
-        'kafka_direct_lag_records{query="q2",topic="t",partition="1"} 7',
-        'kafka_direct_lag_seconds{query="orders",topic="t",partition="0"} 10',
+        ("gauge", "kafka_direct_lag_records", orders, 100),
+        ("gauge", "kafka_direct_lag_records", second, 7),
+        ("gauge", "kafka_direct_lag_seconds", orders, 10),
     ]
     made.onQueryTerminated(SimpleNamespace(id="q1"))
-    assert scrape() == ['kafka_direct_lag_records{query="q2",topic="t",partition="1"} 7']
+    assert scrape() == [("gauge", "kafka_direct_lag_records", second, 7)]
+
+
+def test_closing_frees_the_port(listener):
+    """Another listener may serve there at once; a second close does nothing."""
+    made = listener(port=0)
+    made.close()
+    made.close()
+
+    assert listener(port=made.port).port == made.port
+
+
+def test_two_listeners(listener):
+    """Each shows its own queries."""
+    one, other = listener(port=0), listener(port=0)
+    hear(one, progress(0, {0: 1}, {0: 4}))
+
+    assert len(samples(one.text())) == 1
+    assert samples(other.text()) == []
+
+
+def test_without_prometheus_client(listener, monkeypatch):
+    """A callback needs no library; what does need it is refused with the line that installs it."""
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    monkeypatch.delitem(sys.modules, "kafka_direct.sql.lag_metrics", raising=False)
+    made = listener(lambda name, lags: None)
+
+    for use in (made.text, lambda: listener(port=0)):
+        with pytest.raises(ConfigError, match=r"need prometheus_client: pip install 'kafka-direct\[metrics\]'\.$"):
+            use()
 
 
 def test_names_are_escaped(listener):
@@ -116,4 +158,5 @@ def test_names_are_escaped(listener):
     made = listener()
     hear(made, progress(0, {0: 1}, {0: 4}, name='a"b\\c\nd'))
 
-    assert 'query="a\\"b\\\\c\\nd"' in made.text()
+    ((_, _, labels, _),) = samples(made.text())
+    assert labels["query"] == 'a"b\\c\nd'
