@@ -1,9 +1,9 @@
-"""`RateController`: how much the next batch may take, given what is known of the sink and what still waits before it.
+"""`RateController`: how much the next batch may take, from the measured speed and the records that still wait.
 
-Spark asks only its estimator, and plans a batch every interval whether or not earlier ones are done. So all that is
-planned before the estimator hears of a finished batch is planned blind: at a cold start the initial rate again and
-again, after a slow-down dozens of batches at the old speed. Two rules mend it, `budget` has both. Why these two, and
-the figures: docs/decisions/0001-rate-cold-start-and-queue.md.
+Spark asks only its estimator, and plans a batch every interval even if earlier batches still run. Until the first
+batch has finished, nothing is measured: at a cold start Spark plans the initial rate again and again, and after a
+slow-down dozens of batches at the old speed. Two rules in `budget` prevent both. Why these two, with measurements:
+docs/decisions/0001-rate-cold-start-and-queue.md.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
     from .estimator import RateEstimator
 
-# One batch runs, one waits. With 1 the sink idles whenever a batch ends just after the tick (43% of the throughput
-# lost at full load); with 3 a slow-down queues half as much again and nothing is gained.
+# One batch runs, one waits. With 1 the sink has nothing to do when a batch ends just after the tick (43% of the
+# throughput was lost at full load). With 3 a slow-down queues half as much again, for no gain.
 MAX_INTERVALS_IN_FLIGHT = 2
 
 
 class RateController:
     """Bounds each batch by the measured speed and by the records that are planned but not finished.
 
-    In flight are the records of all planned batches whose job has not ended; a failed batch leaves the flight, but is
-    not reported to `batch_finished`. One thread may report while another asks: each reads or writes the rate once.
+    In flight are the records of all planned batches whose job has not ended. A failed batch is no longer in flight, but
+    is not reported to `batch_finished`. One thread may report while another asks: each reads or writes the rate once.
 
     >>> controller = RateController.from_settings(batch_interval_ms=1000, initial_rate=500)
     >>> controller.budget(0), controller.budget(500)  # the first batch, and those planned while it runs
@@ -64,9 +64,9 @@ class RateController:
 
     @property
     def rate(self) -> float:
-        """Records/second the stream is believed to process: the initial rate until a batch has been measured."""
+        """The speed of the stream in records/second, as far as it is known: the initial rate until a batch ended."""
         measured = self._estimator.latest_rate
-        # The estimator keeps the speed of the first batch as it was measured; only what comes after is floored in it.
+        # The estimator keeps the speed of the first batch as measured, and applies its minimum from the second on.
         return self._initial_rate if measured is None else max(self._estimator.gains.min_rate, measured)
 
     def batch_finished(
@@ -76,7 +76,7 @@ class RateController:
         self._estimator.compute(time_ms, records, processing_delay_ms, scheduling_delay_ms)
 
     def budget(self, in_flight: int) -> float:
-        """Records/second for the next batch; 0.0 is "take nothing", and only ever while records are in flight."""
+        """Records/second for the next batch; 0.0 means "take nothing", and happens only while records are in flight."""
         if self._estimator.latest_rate is None:
             # Nothing is measured yet: one batch goes ahead to measure, the rest wait for it.
             return self._initial_rate if in_flight <= 0 else 0.0
@@ -89,7 +89,7 @@ class RateController:
     ) -> dict[K, int] | None:
         """How many records of each partition the next batch may take: `limit_per_partition` at the budget's rate.
 
-        A budget of nothing is nothing: floors do not apply, else they would go on filling a queue that is full.
+        With a budget of 0 the floors do not apply: they would go on filling a queue that is full.
 
         >>> controller = RateController.from_settings(batch_interval_ms=1000, initial_rate=500)
         >>> controller.limit({"t-0": 9000}, in_flight=0, max_rate=0, min_rate=1)

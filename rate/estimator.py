@@ -27,7 +27,7 @@ class RateEstimator(Protocol):
 
     @property
     def latest_rate(self) -> float | None:
-        """The last estimate; None before any batch was measured."""
+        """The last estimate; None before the first."""
 
     def compute(
         self, time_ms: float, records: int, processing_delay_ms: float, scheduling_delay_ms: float
@@ -36,12 +36,12 @@ class RateEstimator(Protocol):
 
 
 class PIDRateEstimator:
-    """Follows the measured processing speed, and goes below it while batches wait.
+    """Follows the measured processing speed, and stays below it while batches wait.
 
     Gains have no unit, `min_rate` is in records/second, the interval in milliseconds.
 
     >>> estimator = PIDRateEstimator(1000, 1.0, 0.2, 0.0, 100)
-    >>> estimator.compute(1000, 5000, 1000, 0) is None  # the first batch only seeds
+    >>> estimator.compute(1000, 5000, 1000, 0) is None  # the first batch is only measured
     True
     >>> estimator.compute(2000, 4000, 1000, 500)  # 4000/s, less a fifth of the 2000 records that waited
     3600.0
@@ -60,7 +60,7 @@ class PIDRateEstimator:
 
     @property
     def latest_rate(self) -> float | None:
-        """Records/second: the last estimate, or after the first batch its bare speed; None before any."""
+        """Records/second: the last estimate, or after the first batch its measured speed; None before any."""
         return self._latest_rate
 
     def compute(
@@ -68,8 +68,8 @@ class PIDRateEstimator:
     ) -> float | None:
         """The new rate in records/second after a batch that ended at `time_ms`; None when the batch says nothing new.
 
-        The first batch with records only seeds. A batch without records, without a measurable processing delay, or not
-        later than the one before is passed over.
+        The first batch with records is only measured. A batch is ignored if it has no records or no measurable
+        processing delay, or if it is not later than the one before.
         """
         if not (time_ms > self._latest_time_ms and records > 0 and processing_delay_ms > 0):
             return None
@@ -82,7 +82,7 @@ class PIDRateEstimator:
             self._latest_rate = processing_rate
             return None
 
-        # The error is the rate asked for less the rate reached, in records/second.
+        # The error is the wanted rate minus the reached rate, in records/second.
         error = latest_rate - processing_rate
 
         # Why the scheduling delay is the integral term: a batch waits because earlier batches held more records than

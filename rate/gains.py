@@ -1,4 +1,4 @@
-"""`PidGains`: what the PID estimator is tuned with, under Spark's keys."""
+"""`PidGains`: the settings of the PID estimator, with Spark's keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`limit_per_partition`: a stream's rate, shared among partitions by their lag.
+"""`limit_per_partition`: a stream's rate, divided among partitions by their lag.
 
 The numbers are those of Spark's `DirectKafkaInputDStream.maxMessagesPerPartition`; a comment marks each repair.
 """
@@ -89,7 +89,7 @@ def _shared(lag: Mapping[K, int], caps: Mapping[K, float], rate: float) -> dict[
     at_least_zero("rate", rate, "use None for no estimate")
     total = sum(lag.values())
     if total == 0:
-        # Scala divides 0 by 0 here, and its NaN happens to end as "no limit". With nothing to read that is harmless.
+        # Scala divides 0 by 0 here, and its NaN becomes "no limit" by chance. With nothing to read that does no harm.
         return None
     shares = {key: records / total * rate for key, records in lag.items()}
     return {key: share if caps[key] == 0 else min(share, caps[key]) for key, share in shares.items()}

@@ -1,4 +1,4 @@
-"""Refusing numbers that cannot be what was meant, in one sentence that names the key, the value and the remedy."""
+"""Checks of numbers. A refusal is one sentence that names the key, the value and the remedy."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def above_zero(key: str, value: N, remedy: str) -> N:
 
 
 def _is_number(key: str, value: SupportsFloat, remedy: str) -> bool:
-    # numbers.Real rather than (int, float): numpy's integers are not ints. True is an int, and never meant as one.
+    # numbers.Real, not (int, float): numpy's integers are not ints. True is an int, but nobody means 1 by it.
     if not isinstance(value, Real) or isinstance(value, bool):
         raise ArgumentTypeError(f"{key} is {value!r}, which is not a number: {remedy}.")
     return math.isfinite(value)

@@ -27,8 +27,8 @@ MIN_RATE_PER_PARTITION = "spark.streaming.kafka.minRatePerPartition"
 
 BACKPRESSURE_KEYS = (ENABLED, INITIAL_RATE, RATE_ESTIMATOR, PROPORTIONAL, INTEGRAL, DERIVED, MIN_RATE)
 
-# records/second of the whole stream. Spark's own default is no limit at all: the first batch takes the whole backlog.
-# 1000 is small enough for any sink, and after one batch the measured speed takes its place.
+# Records/second of the whole stream. Spark's own default is no limit: the first batch takes the whole backlog.
+# 1000 is small enough for any sink, and after one batch the measured speed replaces it.
 DEFAULT_INITIAL_RATE = 1000.0
 
 
@@ -58,9 +58,9 @@ class RateSettings:
 
     @classmethod
     def from_conf(cls, conf: Mapping[str, str]) -> RateSettings:
-        """The settings a SparkConf's key-value pairs ask for; keys of other parts of Spark are passed over.
+        """The settings a SparkConf's key-value pairs ask for; other keys are ignored.
 
-        An `initialRate` of 0 is Spark's way to write "not set", and is read so.
+        An `initialRate` of 0 means "not set", as in Spark.
 
         Raises:
             ConfigError: a value cannot be read, or a `spark.streaming.backpressure.` key is misspelt.

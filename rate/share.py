@@ -1,4 +1,4 @@
-"""`share_offsets`: a number of offsets shared among partitions by their lag, as `maxOffsetsPerTrigger` asks for.
+"""`share_offsets`: `maxOffsetsPerTrigger` divided among partitions by their lag.
 
 The numbers are those of `KafkaMicroBatchStream.rateLimit`.
 """
@@ -13,7 +13,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 def share_offsets(lag: Mapping[K, int], limit: int) -> dict[K, int]:
-    """How many offsets of each partition make up `limit`, by its share of the lag; a small share is at least one.
+    """How many offsets of each partition to take, by its share of the lag; a share below one is rounded up to one.
 
     >>> share_offsets({"t-0": 300, "t-1": 100, "t-2": 0}, 100)
     {'t-0': 75, 't-1': 25, 't-2': 0}

@@ -1,12 +1,12 @@
-"""`BatchGate`: whether a batch is worth its while yet, as `minOffsetsPerTrigger` and `maxTriggerDelay` ask for."""
+"""`BatchGate`: whether a batch may run yet, by `minOffsetsPerTrigger` and `maxTriggerDelay`."""
 
 from __future__ import annotations
 
 
 class BatchGate:
-    """Holds a batch back while it has few offsets, and not longer than the delay.
+    """Delays a batch while it has few offsets, but not longer than the delay.
 
-    The delay counts from the last batch let through; before the first there is nothing to wait for, as in Spark.
+    The delay counts from the last batch that ran. The first batch runs at once, as in Spark.
 
     >>> gate = BatchGate(min_offsets=100, max_delay_ms=60_000)
     >>> gate.opens(5, 1_000_000), gate.opens(5, 1_010_000), gate.opens(200, 1_020_000), gate.opens(5, 1_080_000)

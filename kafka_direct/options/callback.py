@@ -1,7 +1,8 @@
-"""`Callback`: a function in kafkaParams, which stays one and the same in each process that it travels to.
+"""`Callback`: a function in kafkaParams that keeps its identity in each process it is sent to.
 
-A function that is pickled by value is another one each time it arrives. Consumers are kept by their configuration: they
-are to be found again, and to call the newest copy, which knows what the driver knew last, such as a token.
+A function that is pickled by value becomes a new object each time it arrives. Workers keep consumers by their
+configuration. With a Callback in it the configuration stays equal, so the worker finds the kept consumer again, and
+that one calls the newest copy of the function, which has the driver's newest state, such as a token.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _thread = threading.local()
 
 
 class Callback:
-    """Made by `of`; in a process there is one for a function, however often that is given and wherever it was."""
+    """Made by `of`: in one process each function has one Callback, also after it was pickled and came back."""
 
     def __init__(self, function: Callable[..., Any], id_: str, *, is_asked: bool) -> None:
         self.function = function
@@ -32,11 +33,11 @@ class Callback:
 
     @classmethod
     def of(cls, function: Callable[..., Any], *, is_asked: bool = False) -> Callback:
-        """`is_asked`: its answer is needed, and confluent-kafka sees to it if there is none."""
+        """`is_asked`: confluent-kafka needs what the function returns, and handles an error in it."""
         new = uuid4().hex
         try:
             return _arrive(function, _ids.setdefault(function, new), is_asked)
-        except TypeError:  # of a type that no dictionary takes
+        except TypeError:  # cannot be hashed, or not referenced weakly
             return _arrive(function, new, is_asked)
 
     def __call__(self, *given: Any) -> Any:
@@ -60,8 +61,8 @@ class Callback:
 def holding_errors() -> Iterator[list[Exception]]:
     """Keep what callbacks raise on this thread for later.
 
-    Raised in confluent-kafka's `consume` it takes the messages along that are in its hands, and a client of which
-    messages are left somewhere never ends: neither `close` nor the freeing of its object returns.
+    An error raised inside confluent-kafka's `consume` leaks the messages it has fetched. A client with leaked messages
+    never ends: neither `close` nor freeing the object returns.
     """
     held: list[Exception] = []
     before, _thread.held = getattr(_thread, "held", None), held

@@ -29,17 +29,17 @@ from .unknown_key import refuse_unknown_keys
 Value: TypeAlias = str | int | float | bool | Callable[..., Any]
 Reset: TypeAlias = Position | Literal["error"]
 
-# Keys whose values are read here, so they must be here: they cannot be looked up later in the worker.
+# The driver reads the values of these keys, so they cannot be references that only a worker resolves.
 READ_HERE = ("auto.offset.reset", "group.id", "isolation.level", "enable.auto.commit", "auto.commit.enable")
 
-# What each client would have anyway, and why nothing else can be had.
+# Keys with one possible value, and why.
 OWNED = {
     "enable.auto.commit": (False, "kafka_direct commits after the output; call stream.commitAsync"),
     "auto.commit.enable": (False, "kafka_direct commits after the output; call stream.commitAsync"),
     "enable.auto.offset.store": (False, "offsets are kept in the offset log"),
     "enable.partition.eof": (True, "it marks the end of a range"),
 }
-# The values with which a producer can be idempotent, by librdkafka's own rule.
+# The values that librdkafka allows for an idempotent producer.
 _MAY_BE_IDEMPOTENT: dict[str, Callable[[str], bool]] = {
     "acks": lambda value: value in ("all", "-1"),
     "request.required.acks": lambda value: value in ("all", "-1"),
@@ -121,28 +121,28 @@ class ClientParams:
     def __repr__(self) -> str:
         kept = {k: secret.shown(k, v.function if isinstance(v, Callback) else v) for k, v in self.entries}
         facts = {"group_id": self.group_id, "auto_offset_reset": self.auto_offset_reset}
-        told = "".join(f", {name}={fact}" for name, fact in facts.items() if fact is not None)
-        return f"ClientParams({kept}{told}, isolation_level={self.isolation_level})"
+        known = "".join(f", {name}={fact}" for name, fact in facts.items() if fact is not None)
+        return f"ClientParams({kept}{known}, isolation_level={self.isolation_level})"
 
     def resolved(self) -> dict[str, Value]:
-        """Give the keys with each `env:` and `file:` reference replaced by what it stands for in this process."""
+        """Give the keys with each `env:` and `file:` reference replaced by its value in this process."""
         return {
             key: secret.resolve_reference(key, value) if secret.is_reference(value) else value
             for key, value in self.entries
         }
 
     def literal_secrets(self) -> tuple[str, ...]:
-        """Name the keys whose secret stands in the parameters themselves and would be pickled with them."""
+        """Name the keys whose value is a secret itself, not a reference: it would be pickled."""
         return tuple(key for key, value in self.entries if secret.is_secret(key) and not secret.is_reference(value))
 
     def for_admin(self) -> dict[str, Value]:
-        """Give the configuration of an admin client, which would warn of keys that only consumers know."""
+        """Give the configuration of an admin client, without keys that only consumers or producers know."""
         return _without(self.resolved(), _CONSUMERS_ONLY | _PRODUCERS_ONLY)
 
     def for_executor(self, preferred: Mapping[str, Value] = {}) -> dict[str, Value]:
-        """Give the configuration of a consumer that reads ranges: it never commits, and never jumps elsewhere.
+        """Give the configuration of a consumer that reads ranges: it never commits and never resets its position.
 
-        What the caller gave wins over what is `preferred`.
+        The caller's keys win over the `preferred` ones.
         """
         chosen = {"check.crcs": "true", "fetch.wait.max.ms": 10, **preferred}
         fixed: dict[str, Value] = {
@@ -166,7 +166,7 @@ class ClientParams:
         """Give the configuration of a producer: idempotent unless the caller's own keys exclude that, as in Java.
 
         Raises:
-            ConfigError: there is a transactional.id, which one producer alone can have at a time, or an on_delivery.
+            ConfigError: there is a transactional.id, which only one producer can have at a time, or an on_delivery.
         """
         given = _without(self.resolved(), _CONSUMERS_ONLY)
         if "transactional.id" in given:
@@ -174,7 +174,7 @@ class ClientParams:
                 "transactional.id is chosen here, as each task has a producer of its own; leave the key out."
             )
         if "on_delivery" in given:
-            raise ConfigError("on_delivery is set here, to learn of what cannot be written; leave the key out.")
+            raise ConfigError("on_delivery is set here, to see which records cannot be written; leave the key out.")
         # Java's partitioner, so that a key's records stay in the partition where JVM producers put them.
         chosen: dict[str, Value] = {"partitioner": "murmur2_random"}
         if all(allows(str(given[key]).lower()) for key, allows in _MAY_BE_IDEMPOTENT.items() if key in given):
@@ -197,7 +197,7 @@ class ClientParams:
         return given | {"transactional.id": transactional_id}
 
     def _consumer(self) -> dict[str, Value]:
-        # A static member's id would make the group's coordinator look for a member that never joined.
+        # With a static member's id the coordinator would look for a member that never joined.
         kept = _without(self.resolved(), _PRODUCERS_ONLY | {"group.instance.id"})
         return kept | {
             "enable.auto.commit": "false",

@@ -1,4 +1,4 @@
-"""Keys that only the Java client knows: translated where that is exact, else refused with the key to use instead."""
+"""Keys that only the Java client knows: translated if an exact translation exists, else refused with a remedy."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _translate_login(params: dict[str, Any]) -> None:
 
 
 def _buffer_size(key: str, value: object) -> object:
-    # -1 is Java's word for the operating system's default, 0 is librdkafka's.
+    # The operating system's default is -1 in Java, and 0 in librdkafka.
     return 0 if key.endswith("buffer.bytes") and str(value) == "-1" else value
 
 

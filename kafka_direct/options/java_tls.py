@@ -1,4 +1,4 @@
-"""The Java client's `ssl.truststore.*` and `ssl.keystore.*`, in librdkafka's words.
+"""The Java client's `ssl.truststore.*` and `ssl.keystore.*`, translated to librdkafka's keys.
 
 Measured on librdkafka 2.16.1 to make the same TLS handshake: several authorities in one text, a certificate with its
 chain in one text, an encrypted key, and one PEM file that holds a key and its certificates.
@@ -27,7 +27,7 @@ _JKS_KEY = (
 
 
 def translate_trust(given: MutableMapping[str, Any]) -> None:
-    """Replace `ssl.truststore.*`, which holds the authorities to believe, by `ssl.ca.*`.
+    """Replace `ssl.truststore.*`, which holds the trusted authorities, by `ssl.ca.*`.
 
     >>> params = {"ssl.truststore.type": "PEM", "ssl.truststore.location": "/etc/ca.pem"}
     >>> translate_trust(params)
@@ -66,7 +66,7 @@ def translate_keys(given: MutableMapping[str, Any]) -> None:
         if "ssl.keystore.password" in given:
             raise ConfigError("ssl.keystore.password has no use with type PEM; the key's own is ssl.key.password.")
         if path is not None:
-            # One file holds both; OpenSSL takes from it what it is asked for.
+            # One file holds both; OpenSSL takes the part it needs.
             move(given, "ssl.keystore.location", "ssl.certificate.location", path)
             move(given, "ssl.keystore.location", "ssl.key.location", path)
             del given["ssl.keystore.location"]

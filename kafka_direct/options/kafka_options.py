@@ -45,6 +45,6 @@ def parse_kafka_options(kafka: Mapping[str, str], *, group_prefix: str | None = 
         params = ClientParams.parse(kafka)
     except ConfigError as error:
         raise ConfigError(f"options kafka.* are the client's parameters: {error}") from None
-    # As in Spark: whoever may use one group only, reads under its name.
+    # As in Spark: a reader that may use only one group reads under the name of that group.
     reader_group = f"{group_prefix or DEFAULT_GROUP_PREFIX}-executor" if params.group_id is None else params.group_id
     return replace(params, reader_group=reader_group)

@@ -187,7 +187,7 @@ PRODUCER_KEYS = (
     "transactional.id",
 )
 
-# Set by confluent-kafka itself, from Python callables; `logger` is a `logging.Logger`.
+# confluent-kafka sets them itself, from Python callables; `logger` is a `logging.Logger`.
 CALLBACK_KEYS = ("error_cb", "logger", "oauth_cb", "stats_cb", "throttle_cb")
 CONSUMER_CALLBACK_KEYS = ("on_commit",)
 PRODUCER_CALLBACK_KEYS = ("on_delivery",)

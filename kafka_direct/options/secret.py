@@ -1,7 +1,7 @@
 """Secrets in client parameters: which keys hold one, and the references that keep it out of code and checkpoints.
 
-`env:NAME` and `file:/path` stand for a value that lives where the client is built: they are resolved there, on the
-driver and in each worker, and nowhere else. No message here ever contains a value.
+`env:NAME` and `file:/path` refer to a value. They are resolved only where a client is built: on the driver and in each
+worker. No message here ever contains a value.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SECRET_NAME = re.compile("password|passphrase|secret|private|token|credential",
 
 
 def is_secret(key: str) -> bool:
-    """Whether the value of a key must never be shown; keys nobody listed are judged by their name.
+    """Whether the value of a key must never be shown; an unlisted key is judged by its name.
 
     >>> is_secret("sasl.password"), is_secret("my.api.Token"), is_secret("group.id")
     (True, True, False)
@@ -49,7 +49,7 @@ def is_secret(key: str) -> bool:
 
 
 def is_reference(value: object) -> TypeGuard[str]:
-    """Whether a value says where the value is: `env:NAME` or `file:/path`.
+    """Whether a value is a reference: `env:NAME` or `file:/path`.
 
     >>> is_reference("env:KAFKA_PASSWORD"), is_reference("hunter2")
     (True, False)
@@ -58,7 +58,7 @@ def is_reference(value: object) -> TypeGuard[str]:
 
 
 def shown(key: str, value: object) -> object:
-    """Give what a message may show of a value: references as they are, secrets as stars, callables by name.
+    """Give the part of a value that a message may show: references unchanged, secrets as stars, callables by name.
 
     >>> shown("sasl.password", "hunter2"), shown("sasl.password", "env:PASSWORD"), shown("fetch.min.bytes", 1)
     ('***', 'env:PASSWORD', 1)
@@ -74,7 +74,7 @@ def shown(key: str, value: object) -> object:
 
 
 def resolve_reference(key: str, reference: str) -> str:
-    """Read what `env:NAME` or `file:/path` stands for, in this process. One newline at a file's end is dropped.
+    """Read the value of `env:NAME` or `file:/path` in this process. One newline at a file's end is dropped.
 
     Raises:
         ConfigError: the variable or the file is not there; the message names it.
@@ -114,7 +114,7 @@ def check_reference(key: str, reference: str) -> None:
             f"{key} is {reference!r}, but the client opens that file itself; give the path without 'file:'."
         )
     elif not reference_path(reference).is_absolute():
-        # Workers have directories of their own: a relative path would mean another file there.
+        # A worker has another working directory, where a relative path is another file.
         raise ConfigError(f"{key} is {reference!r}; give an absolute path, as in file:/etc/kafka/password.")
 
 

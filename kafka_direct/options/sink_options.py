@@ -1,4 +1,4 @@
-"""`SinkOptions`: the options of writing through the data source, those of Spark's own sink."""
+"""`SinkOptions`: the options for writing through the data source: those of Spark's own sink."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class SinkOptions:
         """Read the options of a write.
 
         Raises:
-            ConfigError: an option that is unknown, or that has no meaning here; the message names it and the remedy.
+            ConfigError: an option is unknown, or has no meaning here; the message names it and the remedy.
         """
         texts = OptionTexts(options)
         texts.refuse_unknown(SINK_OPTIONS)
-        texts.boolean("includeHeaders", default=True)  # as in Spark a column of headers is written, whatever this says
+        texts.boolean("includeHeaders", default=True)  # Spark writes a column of headers in both cases
         topic = texts.text("topic")
         if topic is not None and not topic.strip():
             raise ConfigError("option topic is empty; name a topic, or leave it out and have a column topic.")
         params = parse_kafka_options(texts.with_prefix("kafka."))
-        params.for_producer()  # refuses what a producer cannot have
+        params.for_producer()  # refuses keys that a producer cannot have
         return cls(params=params, topic=topic)

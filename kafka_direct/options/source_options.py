@@ -1,6 +1,6 @@
-"""`SourceOptions`: the options of the data source `kafka_direct`, those of Spark's own source and what is new.
+"""`SourceOptions`: the options of the data source `kafka_direct`: those of Spark's own source, and new ones.
 
-Names, defaults, precedence and what is refused are Spark's. Everything is checked here, before any data moves.
+Names, defaults, precedence and refusals are Spark's. Everything is checked here, before any data moves.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 NoMatch = Literal["error", "latest"]
 
 SUBSCRIPTIONS = ("assign", "subscribe", "subscribePattern")
-STARTING = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")  # the first that is given counts
+STARTING = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")  # the first one given wins
 ENDING = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
 NO_MATCH = "startingOffsetsByTimestampStrategy"
 READING = (
@@ -41,7 +41,7 @@ READING = (
     "partition.metadata.cache.ttl.ms",
     "valueFormat",
 )
-# A batch ignores them, as in Spark.
+# A batch query ignores them, as in Spark.
 STREAMING = ("maxOffsetsPerTrigger", "maxTriggerDelay", "minOffsetsPerTrigger")
 PACE = ("backpressure", "initialRate", "maxRatePerPartition", "minRatePerPartition", "targetBatchDuration")
 # What Spark itself adds to a query's options.
@@ -59,17 +59,17 @@ _NUMBERS_BY_PARTITION = '{"topic":{"0":1794996000000}}'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """Where a read starts or ends; `option` is the name of the option that says so."""
+    """Where a read starts or ends; `option` is the name of the option that set it."""
 
     option: str
     position: Position | Positions
-    no_match: NoMatch = "latest"  # what a time after the last record means
+    no_match: NoMatch = "latest"  # for a time after the last record
 
     def of(self, partitions: frozenset[TopicPartition], subscription: Subscription) -> dict[TopicPartition, Position]:
         """The position of each partition.
 
         Raises:
-            ConfigError: positions by partition that are not those of all partitions, and of no others.
+            ConfigError: positions by partition that leave out a partition, or name one that is not there.
         """
         if not isinstance(self.position, Positions):
             return dict.fromkeys(partitions, self.position)
@@ -86,7 +86,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerLimits:
-    """How much a micro-batch takes; None: as much as there is."""
+    """How much a micro-batch takes; None is no limit."""
 
     max_offsets: int | None
     min_offsets: int | None
@@ -95,28 +95,28 @@ class TriggerLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaceOptions:
-    """How a query's rate follows what its batches take. Rates are in records/second, the floor in records per batch."""
+    """How a query's rate follows its batches. Rates are in records/second, the floor in records per batch."""
 
     backpressure: bool
     initial_rate: float | None
     max_rate: float | Mapping[TopicPartition, float]
     min_rate: float
     target_ms: int
-    checkpoint: str | None  # shows when a batch has ended, also if the next one waits for a trigger
+    checkpoint: str | None  # shows when a batch has ended, even if the next one waits for a trigger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
     """How the driver asks the brokers."""
 
-    retries: int  # after a question that nobody answered
+    retries: int  # after a request that was not answered
     retry_seconds: float
-    metadata_seconds: float  # how long the partitions found stay true
+    metadata_seconds: float  # how long a list of partitions may be used
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """How ranges are cut and read."""
+    """How ranges are split and read."""
 
     fail_on_data_loss: bool
     min_partitions: int | None
@@ -127,7 +127,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
-    """What a DataFrame over Kafka was made with.
+    """All options of a DataFrame over Kafka.
 
     >>> options = SourceOptions.parse({"kafka.bootstrap.servers": "b:9092", "subscribe": "orders, clicks"}, "batch")
     >>> print(options.subscription, "from", options.starting.position, "to", options.ending.position)
@@ -148,7 +148,7 @@ class SourceOptions:
         """Read the options of a batch or of a stream.
 
         Raises:
-            ConfigError: an option that is unknown, or that has no meaning here; the message names it and the remedy.
+            ConfigError: an option is unknown, or has no meaning here; the message names it and the remedy.
         """
         texts = OptionTexts(options)
         texts.refuse_unknown(SOURCE_OPTIONS)
@@ -313,7 +313,7 @@ def _rate(name: str, rate: Any) -> float:
 
 
 def _reading(texts: OptionTexts) -> Reading:
-    texts.boolean("includeHeaders", default=False)  # read where the schema is made; here only checked
+    texts.boolean("includeHeaders", default=False)  # only checked here; the schema reads it
     return Reading(
         fail_on_data_loss=texts.boolean("failOnDataLoss", default=True),
         min_partitions=texts.count("minPartitions", None),

@@ -1,4 +1,4 @@
-"""`Subscription`: which topics and partitions a stream reads, as its `topics` argument says it."""
+"""`Subscription`: which topics and partitions a stream reads, from its `topics` argument."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Subscription:
 
         Raises:
             ArgumentTypeError: it has none of the three forms, or mixes them.
-            ConfigError: it is empty, names something twice, or names what cannot be a topic.
+            ConfigError: it is empty, has a name twice, or has a name that no topic can have.
         """
         if isinstance(topics, Subscription):
             return topics
@@ -86,7 +86,7 @@ class Subscription:
         return topic in self.topics or any(partition.topic == topic for partition in self.partitions)
 
     def covers(self, partition: TopicPartition) -> bool:
-        """Whether this very partition is read.
+        """Whether this partition is read.
 
         >>> Subscription.parse([TopicPartition("orders", 0)]).covers(TopicPartition("orders", 1))
         False

@@ -1,4 +1,4 @@
-"""Keys that librdkafka does not know: what was meant, and where it belongs."""
+"""Keys that librdkafka does not know: which key was meant, or where the setting belongs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _UNKNOWN = "kafkaParams has the unknown key"
 _SPARK_RATE = "give it as the keyword argument of that name, or set spark.streaming.kafka.{name} in SparkConf"
 _SOURCE = "it is an option of the kafka_direct data source; {instead}"
 
-# By the key in small letters: Spark's options are written in many ways.
+# Keys in small letters, because users write Spark's options in many ways.
 ELSEWHERE = {
     "failondataloss": "set spark.streaming.kafka.failOnDataLoss in SparkConf",
     "maxrateperpartition": _SPARK_RATE.format(name="maxRatePerPartition"),

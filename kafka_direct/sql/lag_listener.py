@@ -50,7 +50,7 @@ class LagListener(StreamingQueryListener):
         self._reports: dict[str, deque[Report]] = {}
         self._names: dict[str, str] = {}
         self.port: int | None = None
-        self._close: Callable[[], None] | None = None
+        self._close: Callable[[], None] = lambda: None
         if port is not None:
             self.port, self._close = self._metrics().serve(host, port)
 
@@ -89,9 +89,7 @@ class LagListener(StreamingQueryListener):
 
     def close(self) -> None:
         """Stop serving."""
-        if self._close is not None:
-            self._close()
-            self._close = None
+        self._close()
 
     def _lags(self) -> list[tuple[str, Lags]]:
         with self._lock:

@@ -1,7 +1,7 @@
 """`lag`: how far a query is behind, per partition, in records and in seconds, from its own progress reports.
 
-Records are what lies between where the last batch ended and what was there when it was planned. Seconds are the age of
-that place: how long ago the partition's end stood where the query stands now, as earlier reports saw it.
+Records are those between the end of the last batch and the end of the partition when that batch was planned. Seconds
+are how long ago the partition's end was where the query is now, by earlier reports.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class Lag:
     """How far behind a query is in one partition.
 
-    `seconds` is None while no report is old enough to tell; then it is at least the age of the oldest one.
+    `seconds` is None while no report is old enough. The real value is then at least the age of the oldest report.
     """
 
     records: int
@@ -35,7 +35,7 @@ class Lag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What one progress report says of the Kafka sources of a query."""
+    """The offsets of a query's Kafka sources in one progress report."""
 
     time: float  # seconds since 1970
     consumed: Mapping[TopicPartition, int]
@@ -71,7 +71,7 @@ def measure(reports: Sequence[Report]) -> dict[TopicPartition, Lag]:
 
 
 def read_reports(progress: Iterable[Any]) -> list[Report]:
-    """What is told of Kafka in progress reports, oldest first: of the JVM's source too, as both write the same."""
+    """The reports of Kafka sources, oldest first; Spark's own source writes the same format."""
     return [report for each in progress if (report := _read(each)) is not None]
 
 
@@ -84,7 +84,7 @@ def _read(progress: Any) -> Report | None:
             consumed |= kafka_offsets(source.endOffset or "") or {}
             latest |= ends
     if not latest:
-        return None  # a batch that runs again is reported without
+        return None  # the report of a batch that runs again has no ends
     time = datetime.fromisoformat(progress.timestamp).timestamp()
     return Report(time=time, consumed=consumed, latest=latest)
 
@@ -99,9 +99,9 @@ def _seconds(partition: TopicPartition, consumed: int, reports: Sequence[Report]
         if partition not in before.latest:
             return None
         if before.latest[partition] <= consumed:
-            # Between two reports the records are taken to have come evenly.
-            came = after.latest[partition] - before.latest[partition]
-            share = (consumed - before.latest[partition]) / came
+            # The records between two reports are assumed to have arrived evenly.
+            arrived = after.latest[partition] - before.latest[partition]
+            share = (consumed - before.latest[partition]) / arrived
             return now.time - (before.time + share * (after.time - before.time))
         after = before
     return None

@@ -1,1 +1,1 @@
-"""A stream on paper, for `kafka-direct rate simulate`."""
+"""A simulated stream, for `kafka-direct rate simulate`."""

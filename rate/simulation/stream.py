@@ -1,7 +1,7 @@
-"""A stream on paper: what the controller does to the delay and the lag of a stream, without Spark, Kafka or a clock.
+"""A simulated stream: how the controller changes the delay and the lag of a stream, without Spark, Kafka or a clock.
 
-As in Spark, a batch is planned at every tick of the interval whether or not earlier ones are done; batches run one
-after the other; the controller hears of a batch when it has finished, not before.
+As in Spark, a batch is planned at every tick of the interval, even if earlier batches still run. Batches run one after
+the other. The controller learns of a batch when it has finished, not before.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ Behaviour = Literal["kafka-direct", "spark"]
 class Workload:
     """What arrives at a stream and how fast it can be processed.
 
-    Rates are in records/second. `overhead_ms` is what every batch costs, an empty one too; `backlog` is there before
-    the start. Arrivals and backlog spread evenly over the partitions.
+    Rates are in records/second. Every batch takes `overhead_ms`, an empty one too. The `backlog` exists before
+    the start. Arrivals and backlog are spread evenly over the partitions.
     """
 
     arrival: Pattern = field(default_factory=lambda: Steps(steps=((0.0, 5_000.0),)))
@@ -41,7 +41,7 @@ class Workload:
     partitions: int = 1
 
     def __post_init__(self) -> None:
-        above_zero("lowest processing speed", self.speed.lowest, "a batch must end some day")
+        above_zero("lowest processing speed", self.speed.lowest, "a batch must end at some time")
         at_least_zero("overhead", self.overhead_ms, "use 0 for none")
         above_zero("batch interval", self.interval_seconds, "give it in seconds, such as 1.0")
         above_zero("number of batches", self.batches, "60 shows most")
@@ -70,7 +70,7 @@ class Workload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRow:
-    """One batch as it was planned and as it went. `lag` counts all that is not processed yet, records in flight too."""
+    """One batch: its plan and its result. `lag` counts all records not processed yet, those in flight too."""
 
     time_seconds: float
     arrived: int
@@ -100,7 +100,7 @@ class _Controller(Protocol):
 
 
 class SparkController:
-    """What Spark does instead: the bare estimate, and until the second batch `initialRate` or all there is.
+    """What Spark does: the estimate alone, and until the second batch `initialRate`, or all records there are.
 
     Without backpressure only the caps limit.
     """
@@ -142,7 +142,7 @@ class _Queue:
         self.processed = 0
 
     def report_until(self, now: float, controller: _Controller) -> None:
-        """Tells the controller of every batch that has finished by now, in order."""
+        """Report to the controller every batch that has finished by now, in order."""
         while len(self._unfinished) > 0 and self._unfinished[0][0] <= now:
             end, records, processing_ms, scheduling_delay_ms = self._unfinished.popleft()
             self.in_flight -= records

@@ -1,4 +1,4 @@
-"""What a simulated run comes to, in one sentence: settled after so many batches, or not, and what to change."""
+"""The result of a simulated run in one sentence: settled after how many batches, or not, and what to change."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 # A batch is on time when its total delay is at most this many intervals.
 TOLERANCE = 1.25
 
-# So many batches on time at the end make a stream settled: fewer may be luck.
+# A stream is settled when this many batches at the end were on time: fewer may be chance.
 STEADY_BATCHES = 5
 
 
 def settled_after(rows: Sequence[BatchRow], interval_seconds: float) -> int | None:
-    """How many batches went by before every later one was on time; None when the last ones are not.
+    """How many batches ran before every later one was on time; None when the last ones were late.
 
     >>> from kafka_direct.rate import Workload, simulate
     >>> settled_after(simulate(Workload()), 1.0)
@@ -66,7 +66,7 @@ def _remedy(rows: Sequence[BatchRow], workload: Workload, settings: RateSettings
 def _lag_growth(rows: Sequence[BatchRow]) -> float:
     """Records/second by which the lag grew over the last third of the run; 0 when it is less than 1% of what arrived.
 
-    A third, because one interval's noise is not growth.
+    A third of the run, because the lag differs between two intervals by chance.
     """
     tail = rows[-max(2, len(rows) // 3) :]
     arrived = sum(row.arrived for row in tail[1:])
