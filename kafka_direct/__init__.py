@@ -30,30 +30,14 @@ if TYPE_CHECKING:
     from .offsets import OffsetRange, TopicPartition
     from .sql import Lag, LagListener, lag, source
 
-_HOMES = {
-    "ArgumentTypeError": "errors",
-    "BrokerError": "errors",
-    "BrokerUnavailable": "errors",
-    "ConfigError": "errors",
-    "CorruptLog": "errors",
-    "DirectKafkaInputDStream": "dstream",
-    "Fenced": "errors",
-    "KafkaDirectError": "errors",
-    "KafkaMessage": "dstream",
-    "KafkaRDD": "dstream",
-    "Lag": "sql",
-    "LagListener": "sql",
-    "OffsetRange": "offsets",
-    "OffsetsLost": "errors",
-    "OutOfOrder": "errors",
-    "Refused": "errors",
-    "TopicPartition": "offsets",
-    "createDirectStream": "dstream",
-    "createRDD": "dstream",
-    "lag": "sql",
-    "source": "sql",
-    "utf8_decoder": "dstream",
+_NAMES = {
+    "dstream": "DirectKafkaInputDStream KafkaMessage KafkaRDD createDirectStream createRDD utf8_decoder",
+    "errors": "ArgumentTypeError BrokerError BrokerUnavailable ConfigError CorruptLog Fenced KafkaDirectError "
+    "OffsetsLost OutOfOrder Refused",
+    "offsets": "OffsetRange TopicPartition",
+    "sql": "Lag LagListener lag source",
 }
+_HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 
 __all__ = [
     "ArgumentTypeError",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .estimator import build_estimator
+from .estimator import find_estimator
 from .gains import PidGains
 from .limit import K, PerPartition, limit_per_partition
 from .number import above_zero
@@ -59,7 +59,7 @@ class RateController:
 
         None means "not set": an initial rate of `DEFAULT_INITIAL_RATE`, and Spark's gains.
         """
-        made = build_estimator(estimator, batch_interval_ms, PidGains() if gains is None else gains)
+        made = find_estimator("estimator", estimator)(batch_interval_ms, PidGains() if gains is None else gains)
         return cls(made, initial_rate=DEFAULT_INITIAL_RATE if initial_rate is None else initial_rate)
 
     @property

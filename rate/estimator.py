@@ -115,17 +115,8 @@ def _pid(batch_interval_ms: float, gains: PidGains) -> PIDRateEstimator:
 ESTIMATORS: dict[str, Callable[[float, PidGains], RateEstimator]] = {"pid": _pid}
 
 
-def build_estimator(name: str, batch_interval_ms: float, gains: PidGains) -> RateEstimator:
-    """The estimator of that name.
-
-    Raises:
-        ConfigError: there is none, or the interval is not above 0.
-    """
-    check_estimator("the rate estimator", name)
-    return ESTIMATORS[name](batch_interval_ms, gains)
-
-
-def check_estimator(key: str, name: str) -> None:
-    """Refuse a name that no estimator has; `key` is what the name was given for."""
+def find_estimator(key: str, name: str) -> Callable[[float, PidGains], RateEstimator]:
+    """The estimator of that name, to be built; `key` is the setting that has the name."""
     if name not in ESTIMATORS:
         raise ConfigError(f"{key} is {name!r}, but there is no such estimator; give {' or '.join(ESTIMATORS)}.")
+    return ESTIMATORS[name]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kafka_direct.parse import parse_boolean, parse_number, parse_whole, unknown
 
-from .estimator import check_estimator
+from .estimator import find_estimator
 from .gains import BACKPRESSURE, DERIVED, INTEGRAL, MIN_RATE, PROPORTIONAL, PidGains
 from .number import above_zero, at_least_zero
 
@@ -54,7 +54,7 @@ class RateSettings:
             above_zero(INITIAL_RATE, self.initial_rate, f"leave it out for {DEFAULT_INITIAL_RATE:.0f} records/second")
         at_least_zero(MAX_RATE_PER_PARTITION, self.max_rate_per_partition, "use 0 for no cap")
         at_least_zero(MIN_RATE_PER_PARTITION, self.min_rate_per_partition, "use 0 for no floor")
-        check_estimator(RATE_ESTIMATOR, self.estimator)
+        find_estimator(RATE_ESTIMATOR, self.estimator)
 
     @classmethod
     def from_conf(cls, conf: Mapping[str, str]) -> RateSettings:

@@ -7,22 +7,24 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from kafka_direct.errors import ConfigError
 from kafka_direct.offsets.model.position import Earliest, Group, Latest, Position, Positions, Since
 from kafka_direct.offsets.model.topic_partition import TopicPartition
 from kafka_direct.offsets.text.position_grammar import parse_position
+from kafka_direct.rate.number import at_least_zero
 
 from .kafka_options import parse_kafka_options
 from .option_texts import OptionTexts
 from .subscription import Subscription
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from .client_params import ClientParams
 
+T = TypeVar("T")
 NoMatch = Literal["error", "latest"]
 
 SUBSCRIPTIONS = ("assign", "subscribe", "subscribePattern")
@@ -53,8 +55,6 @@ DEFAULT_RETRIES = 3
 DEFAULT_RETRY_MS = 10
 DEFAULT_MAX_DELAY_MS = 15 * 60_000
 DEFAULT_TARGET_MS = 10_000
-
-_NUMBERS_BY_PARTITION = '{"topic":{"0":1794996000000}}'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,17 +249,20 @@ def _bound(texts: OptionTexts, names: tuple[str, str, str], default: Position, n
 
 
 def _times(texts: OptionTexts, name: str) -> Positions:
-    value = texts.json(name, _NUMBERS_BY_PARTITION)
-    positions: dict[TopicPartition, Position] = {}
+    return Positions(_by_partition(texts, name, "times in milliseconds", '{"topic":{"0":1794996000000}}', Since))
+
+
+def _by_partition(
+    texts: OptionTexts, name: str, what: str, example: str, read: Callable[[Any], T]
+) -> dict[TopicPartition, T]:
     try:
-        for topic, times in value.items():
-            for number, time_ms in times.items():
-                positions[TopicPartition(topic, int(number))] = Since(time_ms)
-    except (AttributeError, TypeError, ValueError, ConfigError):
-        raise ConfigError(
-            f"option {name} is {texts.text(name)!r}; give times in milliseconds, such as {_NUMBERS_BY_PARTITION}."
-        ) from None
-    return Positions(positions)
+        return {
+            TopicPartition(topic, int(number)): read(value)
+            for topic, values in texts.json(name, example).items()
+            for number, value in values.items()
+        }
+    except (AttributeError, ValueError, ConfigError):
+        raise ConfigError(f"option {name} is {texts.text(name)!r}; give {what}, such as {example}.") from None
 
 
 def _limits(texts: OptionTexts) -> TriggerLimits:
@@ -293,23 +296,13 @@ def _max_rate(texts: OptionTexts) -> float | Mapping[TopicPartition, float]:
     text = texts.text(name)
     if text is None:
         return 0
-    if not text.lstrip().startswith("{"):
-        return _rate(name, texts.number(name))
-    example = '{"topic":{"0":1000}}'
-    try:
-        return {
-            TopicPartition(topic, int(number)): _rate(name, rate)
-            for topic, rates in texts.json(name, example).items()
-            for number, rate in rates.items()
-        }
-    except (AttributeError, ValueError):
-        raise ConfigError(f"option {name} is {text!r}; give a number, or JSON such as {example}.") from None
+    if text.lstrip().startswith("{"):
+        return _by_partition(texts, name, "records/second, 0 for no cap", '{"topic":{"0":1000}}', _rate)
+    return _rate(texts.number(name))
 
 
-def _rate(name: str, rate: Any) -> float:
-    if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 <= rate < float("inf"):
-        raise ConfigError(f"option {name} holds {rate!r}; give records/second, 0 for no cap.")
-    return rate
+def _rate(rate: Any) -> float:
+    return float(at_least_zero("option maxRatePerPartition", rate, "give records/second, 0 for no cap"))
 
 
 def _reading(texts: OptionTexts) -> Reading:

@@ -47,10 +47,9 @@ def refuse_unknown_keys(keys: Iterable[str], known: Sequence[str]) -> None:
     """
     for key in keys:
         if key not in known:
-            remedy = _remedy(key.lower())
-            if remedy is None:
-                raise unknown(_UNKNOWN, key, known, "its keys are those of librdkafka's CONFIGURATION.md.")
-            raise ConfigError(f"{_UNKNOWN} {key!r}; {remedy}")
+            if remedy := _remedy(key.lower()):
+                raise ConfigError(f"{_UNKNOWN} {key!r}; {remedy}")
+            raise unknown(_UNKNOWN, key, known, "its keys are those of librdkafka's CONFIGURATION.md.")
 
 
 def _remedy(folded: str) -> str | None:

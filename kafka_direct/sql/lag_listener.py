@@ -49,10 +49,8 @@ class LagListener(StreamingQueryListener):
         self._lock = threading.Lock()
         self._reports: dict[str, deque[Report]] = {}
         self._names: dict[str, str] = {}
-        self.port: int | None = None
-        self._close: Callable[[], None] = lambda: None
-        if port is not None:
-            self.port, self._close = self._metrics().serve(host, port)
+        self._server = None if port is None else self._metrics().serve(host, port)
+        self.port = None if self._server is None else self._server.server_port
 
     def onQueryStarted(self, event: Any) -> None:
         with self._lock:
@@ -89,7 +87,9 @@ class LagListener(StreamingQueryListener):
 
     def close(self) -> None:
         """Stop serving."""
-        self._close()
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
 
     def _lags(self) -> list[tuple[str, Lags]]:
         with self._lock:

@@ -10,6 +10,7 @@ from prometheus_client.registry import Collector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from wsgiref.simple_server import WSGIServer
 
     from kafka_direct.offsets import TopicPartition
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class LagMetrics(Collector):
-    """The metrics of a listener, whose `read` gives each query's name and lag, and the server that shows them."""
+    """The metrics of a listener, whose `read` gives each query's name and lag."""
 
     def __init__(self, read: Callable[[], Iterable[tuple[str, dict[TopicPartition, Lag]]]]) -> None:
         self._read = read
@@ -26,26 +27,17 @@ class LagMetrics(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         lags = list(self._read())
-        for metric, what in (("records", "Records"), ("seconds", "Seconds")):
-            text = f"{what} between a query and the end of a partition."
+        for metric in ("records", "seconds"):
+            text = f"{metric.capitalize()} between a query and the end of a partition."
             gauge = GaugeMetricFamily(f"kafka_direct_lag_{metric}", text, labels=("query", "topic", "partition"))
             for name, by_partition in lags:
                 for partition, lag in by_partition.items():
-                    value = getattr(lag, metric)
-                    if value is not None:
+                    if (value := getattr(lag, metric)) is not None:
                         gauge.add_metric((name, partition.topic, str(partition.partition)), value)
             yield gauge
 
     def text(self) -> str:
         return generate_latest(self._registry).decode()
 
-    def serve(self, host: str, port: int) -> tuple[int, Callable[[], None]]:
-        """Serve on a port, 0 for any that is free; gives the port, and the function that closes it."""
-        server, thread = start_http_server(port, host, self._registry)
-
-        def close() -> None:
-            server.shutdown()
-            server.server_close()
-            thread.join()
-
-        return server.server_port, close
+    def serve(self, host: str, port: int) -> WSGIServer:
+        return start_http_server(port, host, self._registry)[0]

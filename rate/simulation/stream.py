@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from kafka_direct.rate.controller import RateController
-from kafka_direct.rate.estimator import build_estimator
+from kafka_direct.rate.estimator import find_estimator
 from kafka_direct.rate.limit import K, PerPartition, limit_per_partition
 from kafka_direct.rate.number import above_zero, at_least_zero
 from kafka_direct.rate.settings import RateSettings
@@ -86,19 +86,6 @@ class BatchRow:
         return self.scheduling_delay_ms + self.processing_ms
 
 
-class _Controller(Protocol):
-    @property
-    def rate(self) -> float | None: ...
-
-    def batch_finished(
-        self, time_ms: float, records: int, processing_delay_ms: float, scheduling_delay_ms: float
-    ) -> None: ...
-
-    def limit(
-        self, lag: Mapping[K, int], *, in_flight: int, max_rate: PerPartition[K], min_rate: PerPartition[K]
-    ) -> dict[K, int] | None: ...
-
-
 class SparkController:
     """What Spark does: the estimate alone, and until the second batch `initialRate`, or all records there are.
 
@@ -106,7 +93,7 @@ class SparkController:
     """
 
     def __init__(self, settings: RateSettings, batch_seconds: float) -> None:
-        self._estimator = build_estimator(settings.estimator, batch_seconds * 1000, settings.gains)
+        self._estimator = find_estimator("estimator", settings.estimator)(batch_seconds * 1000, settings.gains)
         self._backpressure = settings.backpressure
         self._batch_seconds = batch_seconds
         self.rate = settings.initial_rate if settings.backpressure else None
@@ -141,7 +128,7 @@ class _Queue:
         self.in_flight = 0
         self.processed = 0
 
-    def report_until(self, now: float, controller: _Controller) -> None:
+    def report_until(self, now: float, controller: RateController | SparkController) -> None:
         """Report to the controller every batch that has finished by now, in order."""
         while len(self._unfinished) > 0 and self._unfinished[0][0] <= now:
             end, records, processing_ms, scheduling_delay_ms = self._unfinished.popleft()
@@ -176,7 +163,7 @@ def simulate(
     return list(_rows(workload, settings, _controller(workload, settings, behaviour)))
 
 
-def _controller(workload: Workload, settings: RateSettings, behaviour: Behaviour) -> _Controller:
+def _controller(workload: Workload, settings: RateSettings, behaviour: Behaviour) -> RateController | SparkController:
     if behaviour == "kafka-direct" and settings.backpressure:
         return RateController.from_settings(
             batch_interval_ms=workload.interval_seconds * 1000,
@@ -187,7 +174,9 @@ def _controller(workload: Workload, settings: RateSettings, behaviour: Behaviour
     return SparkController(settings, workload.interval_seconds)
 
 
-def _rows(workload: Workload, settings: RateSettings, controller: _Controller) -> Iterator[BatchRow]:
+def _rows(
+    workload: Workload, settings: RateSettings, controller: RateController | SparkController
+) -> Iterator[BatchRow]:
     queue = _Queue(workload)
     taken = [0] * workload.partitions
     for tick in range(1, workload.batches + 1):

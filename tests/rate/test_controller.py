@@ -143,7 +143,7 @@ def test_a_new_estimator_is_one_line(monkeypatch):
 
 def test_an_estimator_that_is_not_there():
     """Is refused with those that are."""
-    with pytest.raises(ConfigError, match=r"the rate estimator is 'fuzzy', but .* give pid"):
+    with pytest.raises(ConfigError, match=r"estimator is 'fuzzy', but .* give pid"):
         RateController.from_settings(batch_interval_ms=1000, estimator="fuzzy")
 
 
