@@ -20,8 +20,8 @@ from kafka_direct.decode.elements import Elements, utf8_decoder
 from kafka_direct.errors import ArgumentTypeError, ConfigError
 from kafka_direct.offsets import OffsetRange, find_start, offsets_lost
 from kafka_direct.options import ClientParams, Subscription
-from kafka_direct.pyspark_names import PipelinedRDD
 from kafka_direct.parse import parse_whole
+from kafka_direct.pyspark_names import PipelinedRDD
 from kafka_direct.worker import hasten_task, spare_collector
 
 POLL_MS = "spark.streaming.kafka.consumer.poll.ms"
