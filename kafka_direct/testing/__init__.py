@@ -1,4 +1,4 @@
-"""A real Kafka for tests: yours and this package's own.
+"""A real Kafka for tests, yours and this package's own, and a fake one for tests of what is planned.
 
     from kafka_direct.testing import LocalKafka, create_topic, produce
 
@@ -7,6 +7,7 @@
         produce(kafka.bootstrap_servers, topic, ["a", "b"])
 
 Under pytest the fixtures `kafka`, `kafka_topic` and `kafka_produce` do the same.
+`FakeKafka` needs no Kafka: it has offsets and no records.
 Loaded by every pytest run of those who have the package installed, so nothing is imported before it is used.
 """
 

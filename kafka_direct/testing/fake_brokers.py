@@ -35,19 +35,17 @@ class FakeBrokers:
     def require_available(self, subscription: Subscription) -> Available:
         self._ask("require_available", f"describing {subscription}")
         while True:  # as long as some broker has not caught up, as the real port does
-            is_behind = self._kafka.is_behind()
+            behind = self._kafka.answers_behind
             available = self._available(subscription)
             topics = {partition.topic for partition in available.latest}
-            missing = sorted(
-                map(str, (subscription.topics - topics) | (subscription.partitions - available.latest.keys()))
-            )
+            missing = (subscription.topics - topics) | (subscription.partitions - available.latest.keys())
             if not missing:
                 return available
-            if not is_behind:
+            if self._kafka.answers_behind == behind:
                 kind = "topic" if subscription.topics else "partition"
+                names = ", ".join(sorted(map(str, missing)))
                 raise ConfigError(
-                    f"there is no {kind} {', '.join(missing)} on Kafka at {self._kafka.servers}; create it, or correct "
-                    "the name."
+                    f"there is no {kind} {names} on Kafka at {self._kafka.servers}; create it, or correct the name."
                 )
 
     def find_topic_ids(self, topics: Iterable[str], *, seconds: float) -> dict[str, str]:  # noqa: ARG002
@@ -80,10 +78,12 @@ class FakeBrokers:
             return
         doing = f"committing offsets of group {self.group}"
         self._ask("commit", doing)
-        logs = self._logs(offsets)
-        if logs:
-            self._kafka.commit(self.group, {partition: offsets[partition] for partition in logs})
-        if len(logs) < len(offsets):
+        logs = _logs_of(self._visible())
+        taken = {partition: offset for partition, offset in offsets.items() if partition in logs}
+        if taken:
+            self._kafka.commit(self.group, taken)
+        self._described({partition.topic for partition in offsets})  # refused if one of them is hidden
+        if len(taken) < len(offsets):
             reason = "Commit failed: Broker: Unknown topic or partition; create the topic, or correct its name"
             raise self._refusal(doing, reason, "UNKNOWN_TOPIC_OR_PART")
 
@@ -103,8 +103,7 @@ class FakeBrokers:
         if subscription.pattern is None:
             topics = self._described(subscription.topics | {partition.topic for partition in subscription.partitions})
         else:
-            visible = {name: topic for name, topic in self._kafka.topics.items() if not topic.is_hidden}
-            topics = {name: topic for name, topic in visible.items() if subscription.matches(name)}
+            topics = {name: topic for name, topic in self._visible().items() if subscription.matches(name)}
         logs = {partition: log for partition, log in _logs_of(topics).items() if subscription.covers(partition)}
         seen = {partition: self._kafka.see_end(partition, self._end(log)) for partition, log in sorted(logs.items())}
         latest = {partition: end for partition, end in seen.items() if end is not None}
@@ -113,6 +112,9 @@ class FakeBrokers:
             latest=latest,
             topic_ids=self._ids(topics),
         )
+
+    def _visible(self) -> dict[str, FakeTopic]:
+        return {name: topic for name, topic in self._kafka.topics.items() if not topic.is_hidden}
 
     def _described(self, names: Iterable[str]) -> dict[str, FakeTopic]:
         """The topics of these names that exist; those that are hidden are refused, as without an ACL."""

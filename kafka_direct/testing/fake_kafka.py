@@ -152,8 +152,10 @@ class FakeKafka:
                 self._failures.remove(failure)
                 raise self._failure(failure[1], asking)
 
-    def is_behind(self) -> bool:
-        return any(self._ends_behind.values())
+    @property
+    def answers_behind(self) -> int:
+        """How many answers of brokers that have not caught up are still to come."""
+        return sum(map(len, self._ends_behind.values()))
 
     def see_end(self, partition: TopicPartition, end: int) -> int | None:
         """The end of a partition as the broker that is asked has it, None if it does not know the partition."""

@@ -67,8 +67,9 @@ def test_an_open_transaction_is_past_the_end_of_committed_reads(ground, finish):
     topic = ground.create_topic()
     ground.append(topic, 0, 2)
     transaction = ground.open_transaction(topic, 0)
-    transaction.append(3)
+    transaction.append(1)
     ground.append(topic, 0, 1)
+    transaction.append(2)
     assert both_ends(ground, topic) == (6, 2)
 
     getattr(transaction, finish)()
@@ -170,8 +171,9 @@ def test_a_subscription_chooses_partitions(ground):
     brokers = ground.brokers()
 
     assert brokers.find_available(of(TopicPartition(topic, 1))).latest.keys() == {TopicPartition(topic, 1)}
-    assert {partition.topic for partition in brokers.find_available(like(topic)).latest} == {topic}
-    assert {partition.topic for partition in brokers.find_available(like(f"{topic}.*")).latest} == {topic, longer}
+    for pattern, topics in ((topic, {topic}), (f"{topic}.*", {topic, longer})):
+        found = brokers.find_available(like(pattern))
+        assert {partition.topic for partition in found.latest} == found.topic_ids.keys() == topics
 
 
 def test_a_new_partition_is_found(ground):
@@ -203,7 +205,7 @@ def test_a_pattern_never_matches_internal_topics(ground):
 
 def test_a_hidden_topic_is_refused_by_name(guarded_ground):
     """Without the right to see a topic no pattern finds it, and a question about it is refused; it stays what it is."""
-    topic = guarded_ground.create_topic()
+    topic, other = guarded_ground.create_topic(), TopicPartition(guarded_ground.create_topic(), 0)
     place, brokers = TopicPartition(topic, 0), guarded_ground.brokers("billing")
     guarded_ground.append(topic, 0, 3)
     brokers.commit({place: 2})
@@ -218,14 +220,14 @@ def test_a_hidden_topic_is_refused_by_name(guarded_ground):
         lambda: brokers.require_available(of(topic)),
         lambda: brokers.find_topic_ids([topic], seconds=30),
         lambda: brokers.find_times({place: BEGAN}),
-        lambda: brokers.committed([place]),
-        lambda: brokers.commit({place: 3}),
+        lambda: brokers.committed([place, other]),
+        lambda: brokers.commit({place: 3, other: 1}),
     ):
         with pytest.raises(BrokerError, match=r"^Kafka at \S+ refused while "):
             ask()
     guarded_ground.show_topic(topic)
     assert brokers.find_available(of(topic)) == before
-    assert brokers.committed([place]) == {place: 2}
+    assert brokers.committed([place, other]) == {place: 2, other: 1}
 
 
 # -- times

@@ -34,7 +34,7 @@ def end(kafka, isolation="read_uncommitted"):
 def test_a_truncated_log(kafka):
     """What was cut is written again, and found under its new time; a transaction that began in it is gone."""
     transaction = kafka.open_transaction("orders", 0)
-    transaction.append(5)
+    transaction.append(5, timestamp_ms=3000)
     kafka.truncate("orders", 0, 4)
     assert (end(kafka), end(kafka, "read_committed")) == (4, 4)
 
@@ -45,12 +45,25 @@ def test_a_truncated_log(kafka):
 
 
 def test_a_log_is_cut_before_its_first_offset(kafka):
-    """The first offset is never behind the end."""
+    """The first offset is never behind the end, and nothing is left of the times before it."""
     kafka.delete_records("orders", 0, 8)
     kafka.truncate("orders", 0, 4)
-
     available = kafka.brokers().find_available(ORDERS)
     assert (available.earliest[PLACE], available.latest[PLACE]) == (4, 4)
+    kafka.append("orders", 0, 3, timestamp_ms=500)
+    assert kafka.brokers().find_times({PLACE: 1000}) == {PLACE: None}
+
+
+def test_records_without_a_timestamp(kafka):
+    """They have that of the newest record in the cluster, also if an older one was appended after it."""
+    other = kafka.create_topic()
+    kafka.append(other, 0, 1, timestamp_ms=3000)
+    kafka.append(other, 0, 1, timestamp_ms=2000)
+
+    kafka.append("orders", 0, 1)
+
+    assert kafka.brokers().find_times({PLACE: 3000}) == {PLACE: 10}
+    assert kafka.brokers().find_times({PLACE: 3001}) == {PLACE: None}
 
 
 def test_old_brokers_give_no_ids(kafka):
@@ -169,7 +182,9 @@ def test_what_is_required_is_awaited(kafka):
     kafka.fall_behind("orders", 0, end=None, questions=3)
     assert kafka.brokers().require_available(ORDERS).latest == {PLACE: 10}
 
+    kafka.create_topic("other")
     kafka.fall_behind("orders", 0, end=None)
+    kafka.fall_behind("other", 0, end=None)  # not asked about
     with pytest.raises(ConfigError, match="there is no topic clicks on Kafka at fake:9092"):
         kafka.brokers().require_available(Subscription.parse(["orders", "clicks"]))
 
