@@ -1,22 +1,21 @@
-"""`FinishedBatches`: how long a query's batches took, as its checkpoint shows it.
+"""`FinishedBatches`: how long a query's batches took, read from its checkpoint.
 
-Spark tells a source when the next batch is planned, which with a trigger of a minute may be most of a minute after the
-last one ended. The checkpoint knows: `offsets/N` is written when batch N is planned, `commits/N` when its output is
-out. Both times are the file system's, so no two clocks are compared.
+Spark asks a source for the next batch only at the next trigger. With a trigger of a minute that may be most of a minute
+after the last batch ended. The checkpoint has the true end: Spark writes `offsets/N` when it plans batch N, and
+`commits/N` when the batch's output is complete. Both times come from the file system, so no two clocks are compared.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka_direct.offsets.store.files import LogFiles
-from kafka_direct.offsets.store.query_log import decode_entry
+from kafka_direct.errors import CorruptLog
+from kafka_direct.offsets.store.spark_log import SparkLog
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafka_direct.offsets import TopicPartition
-    from kafka_direct.offsets.store.query_log import QueryEntry
 
     Offsets = Mapping[TopicPartition, int]
 
@@ -30,11 +29,10 @@ class FinishedBatch(NamedTuple):
 
 
 class FinishedBatches:
-    """The batches of a checkpoint, newest last; only those of this source, told by their offsets."""
+    """The finished batches of a query. A batch belongs to the source that asks if it ended at the source's offsets."""
 
     def __init__(self, checkpoint: str) -> None:
-        self._planned = LogFiles.open(checkpoint, "offsets")
-        self._committed = LogFiles.open(checkpoint, "commits")
+        self._log = SparkLog(checkpoint)
         self._newest = -1
 
     def ending_at(self, end: Offsets) -> FinishedBatch | None:
@@ -42,35 +40,32 @@ class FinishedBatches:
         return self._batch(self._find_newest(), end)
 
     def before(self, end: Offsets, count: int) -> list[FinishedBatch]:
-        """Up to `count` batches that led to `end`, oldest first: what a new run can learn from."""
+        """Up to `count` batches that led to `end`, oldest first. A new run of the query learns from them."""
         found: list[FinishedBatch] = []
-        number = self._find_newest()
-        while len(found) < count and (batch := self._batch(number, end)) is not None:
+        batch_id = self._find_newest()
+        while len(found) < count and (batch := self._batch(batch_id, end)) is not None:
             found.insert(0, batch)
-            end, number = batch.start, number - 1
+            end, batch_id = batch.start, batch_id - 1
         return found
 
-    def _batch(self, number: int, end: Offsets) -> FinishedBatch | None:
-        planned, finished = self._planned.modified(str(number)), self._committed.modified(str(number))
-        before, after = self._entry(number - 1), self._entry(number)
-        if planned is None or finished is None or before is None or after is None:
+    def _batch(self, batch_id: int, end: Offsets) -> FinishedBatch | None:
+        planned, finished = self._log.planned_at(batch_id), self._log.committed_at(batch_id)
+        if planned is None or finished is None:
             return None
+        try:
+            before, after = self._log.entry(batch_id - 1), self._log.entry(batch_id)
+        except CorruptLog:
+            return None  # there is nothing to learn from it; Spark itself reports what is wrong with the file
         if after.is_reset:
-            return None  # moved there by hand: what lies between was not read, let alone so fast
+            return None  # an operator moved the position: the offsets between were not read
         starts, ends = before.offsets(), after.offsets()
         start = next((starts.get(source) for source, offsets in ends.items() if offsets == end), None)
         return None if start is None else FinishedBatch(start, end, finished - planned)
 
     def _find_newest(self) -> int:
-        """The number of the newest finished batch: looked up once, then found one by one."""
+        """The id of the newest finished batch. The folder is listed once; later batches are looked up one by one."""
         if self._newest < 0:
-            self._newest = max((int(name) for name in self._committed.names() if name.isdecimal()), default=-1)
-        while self._committed.modified(str(self._newest + 1)) is not None:
+            self._newest = max(self._log.committed_ids(), default=-1)
+        while self._log.committed_at(self._newest + 1) is not None:
             self._newest += 1
         return self._newest
-
-    def _entry(self, number: int) -> QueryEntry | None:
-        try:
-            return decode_entry(self._planned.read(str(number)))
-        except (FileNotFoundError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
-            return None  # what it cannot tell is not learned; Spark says what is wrong with it

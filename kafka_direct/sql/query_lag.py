@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from kafka_direct.checkpointed import public
-from kafka_direct.offsets.store.query_log import kafka_offsets
+from kafka_direct.offsets.store.spark_entry import kafka_offsets
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

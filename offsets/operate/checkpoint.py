@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from kafka_direct.errors import ConfigError, Refused
 from kafka_direct.offsets.store.log import FOLDER, OffsetLog
+from kafka_direct.offsets.store.spark_log import SparkLog
 
-from .query_place import QueryLog, QueryPlace
+from .query_place import QueryPlace
 from .stream_place import StreamPlace
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def stream_place(checkpoint: str, name: str) -> StreamPlace:
 
 
 def _find_sources(checkpoint: str) -> list[Place]:
-    log = QueryLog(checkpoint)
+    log = SparkLog(checkpoint)
     ids = log.planned_ids()
     if not ids:
         raise Refused(f"the query in {log.path} has planned no batch yet; start it once.")

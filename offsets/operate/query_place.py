@@ -7,11 +7,9 @@ at its next batch (CONCURRENT_STREAM_LOG_UPDATE).
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
-from kafka_direct.errors import CorruptLog, Fenced, Refused
-from kafka_direct.offsets.store.query_log import decode_entry, decode_initial, encode_commit_like, encode_entry
+from kafka_direct.errors import CorruptLog, Refused
 
 from .place import superseded
 from .standing import BatchState, Planned, Standing
@@ -20,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafka_direct.offsets.model.topic_partition import TopicPartition
-    from kafka_direct.offsets.store.files import LogFiles
-    from kafka_direct.offsets.store.query_log import QueryEntry
+    from kafka_direct.offsets.store.spark_entry import SparkEntry
+    from kafka_direct.offsets.store.spark_log import SparkLog
 
 # Spark leaves no sign of a query that is idle; one that is at work has planned a batch not long ago.
 BUSY_MS = 60_000
@@ -32,81 +30,11 @@ _GAP = (
     "gap, foreachBatch takes it."
 )
 
-_BATCH_ID = re.compile("0|[1-9][0-9]*")
-_UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
-
-
-class QueryLog:
-    """The offsets and commits of one query."""
-
-    def __init__(self, checkpoint: str) -> None:
-        from kafka_direct.offsets.store.files import LogFiles  # noqa: PLC0415  it loads pyarrow
-
-        self._root = LogFiles.open(checkpoint)
-        self._offsets = LogFiles.open(checkpoint, "offsets")
-        self._commits = LogFiles.open(checkpoint, "commits")
-        self._checkpoint = checkpoint
-
-    @property
-    def path(self) -> str:
-        return self._root.folder
-
-    def planned_ids(self) -> list[int]:
-        return _ids(self._offsets)
-
-    def committed_ids(self) -> list[int]:
-        return _ids(self._commits)
-
-    def has_state(self) -> bool:
-        return "state/" in self._root.names()
-
-    def entry(self, batch_id: int) -> QueryEntry:
-        """What was planned for a batch.
-
-        Raises:
-            CorruptLog: the file is missing, torn, or not Spark's.
-        """
-        path = self._offsets.path(str(batch_id))
-        try:
-            return decode_entry(self._offsets.read(str(batch_id)))
-        except FileNotFoundError as cause:
-            raise CorruptLog(f"{path} is missing although later batches are there; restore it.", path=path) from cause
-        except _UNREADABLE as cause:
-            raise CorruptLog(
-                f"{path} is torn or was not written by Spark ({cause}); restore it from a copy.", path=path
-            ) from cause
-
-    def initial(self, source: str) -> dict[TopicPartition, int] | None:
-        """Where the source began, if it wrote that down."""
-        from kafka_direct.offsets.store.files import LogFiles  # noqa: PLC0415
-
-        try:
-            return decode_initial(LogFiles.open(self._checkpoint, "sources", source).read("0"))
-        except (FileNotFoundError, ValueError):
-            return None
-
-    def append(self, batch_id: int, entry: QueryEntry, like: int | None) -> None:
-        """Add a batch that has run, with the commit of the batch `like`; both files or none.
-
-        Raises:
-            Fenced: the query has planned a batch of that id meanwhile.
-        """
-        commit = encode_commit_like(None if like is None else self._commits.read(str(like)))
-        if not self._offsets.create(str(batch_id), encode_entry(entry)):
-            path = self._offsets.path(str(batch_id))
-            raise Fenced(f"{path} was written meanwhile, the query is running; stop it and reset again.", path=path)
-        try:
-            self._commits.create(str(batch_id), commit)
-        except OSError:
-            # Left alone it would be run, from the old position to the new one.
-            self._offsets.delete(str(batch_id))
-            raise
-
 
 class QueryPlace:
     kind = "query"
 
-    def __init__(self, log: QueryLog, source: str) -> None:
+    def __init__(self, log: SparkLog, source: str) -> None:
         self._log = log
         self.name = source
         self.title = f"source {source} of the query in {log.path}"
@@ -181,10 +109,5 @@ class QueryPlace:
     def _committed_id(self, last_id: int) -> int | None:
         return max((id_ for id_ in self._log.committed_ids() if id_ <= last_id), default=None)
 
-    def _offsets(self, entry: QueryEntry) -> dict[TopicPartition, int]:
+    def _offsets(self, entry: SparkEntry) -> dict[TopicPartition, int]:
         return entry.offsets().get(self.name, {})
-
-
-def _ids(files: LogFiles) -> list[int]:
-    # As Spark does it: what is no batch id is somebody else's, and left alone.
-    return sorted(int(name) for name in files.names() if _BATCH_ID.fullmatch(name) is not None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafka_direct.errors import KafkaDirectError
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 VERSION = 1
+
+BATCH_ID = re.compile("0|[1-9][0-9]*")  # the name of a batch's file
+
+# What the decoders of this folder raise when a file is torn, or was written by another program.
+UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, KafkaDirectError)
 
 
 def encode_offsets(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
@@ -76,8 +82,7 @@ def decode_batch(text: str) -> Batch:
     """The inverse of `encode_batch`.
 
     Raises:
-        ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, KafkaDirectError: the
-            text is not, to the letter, what `encode_batch` writes.
+        one of `UNREADABLE`: the text is not exactly what `encode_batch` writes.
     """
     record = _load(text)
     start, end = decode_offsets(record["from"]), decode_offsets(record["until"])

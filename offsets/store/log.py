@@ -6,15 +6,14 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
-from kafka_direct.errors import CorruptLog, Fenced, KafkaDirectError
+from kafka_direct.errors import CorruptLog, Fenced
 from kafka_direct.offsets.ledger.history import History
 
-from .codec import decode_batch, decode_commit, encode_batch, encode_commit
+from .codec import BATCH_ID, UNREADABLE, decode_batch, decode_commit, encode_batch, encode_commit
 from .lease import Lease, decode_lease, encode_lease
 
 if TYPE_CHECKING:
@@ -28,9 +27,6 @@ T = TypeVar("T")
 
 FOLDER = "kafka_direct"
 LEASE = "lease"
-
-_BATCH_ID = re.compile("0|[1-9][0-9]*")
-_UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, KafkaDirectError)
 
 
 class OffsetLog:
@@ -103,7 +99,7 @@ class OffsetLog:
         """What a driver said of itself last; None if none runs, or if it cannot be read."""
         try:
             return decode_lease(self._stream.read(LEASE))
-        except (FileNotFoundError, *_UNREADABLE):
+        except (FileNotFoundError, *UNREADABLE):
             return None
 
     def renew(self, lease: Lease) -> None:
@@ -125,7 +121,7 @@ class OffsetLog:
     def _ids(self, files: LogFiles) -> list[int]:
         names = list(files.names())
         for name in names:
-            if _BATCH_ID.fullmatch(name) is None:
+            if BATCH_ID.fullmatch(name) is None:
                 raise CorruptLog(
                     f"{files.path(name)} is no file of this log, whose files are named by batch id; move it elsewhere.",
                     path=files.path(name),
@@ -146,7 +142,7 @@ class OffsetLog:
         path = files.path(str(id_))
         try:
             record = decode(files.read(str(id_)))
-        except _UNREADABLE as cause:
+        except UNREADABLE as cause:
             raise CorruptLog(
                 f"{path} is torn or was not written by kafka_direct ({cause}); restore it from a copy, or move the "
                 "stream's folder away to start anew.",

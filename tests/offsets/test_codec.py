@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from kafka_direct.offsets import Batch, Loss, LossCause, OffsetRange, TopicPartition
 from kafka_direct.offsets.store.codec import (
+    UNREADABLE,
     decode_batch,
     decode_commit,
     decode_offsets,
@@ -15,7 +16,6 @@ from kafka_direct.offsets.store.codec import (
     encode_commit,
     encode_offsets,
 )
-from kafka_direct.offsets.store.log import _UNREADABLE
 from tests.strategies import batches, offsets, partitions
 
 T2, T10 = TopicPartition("t", 2), TopicPartition("t", 10)
@@ -114,7 +114,7 @@ def test_every_torn_text_is_refused(text):
     """Cut at any character, its line end included, a record is no record."""
     decode = decode_batch if text is TEXT else decode_commit
     for length in range(len(text)):
-        with pytest.raises(_UNREADABLE):
+        with pytest.raises(UNREADABLE):
             decode(text[:length])
 
 
@@ -151,7 +151,7 @@ def test_every_torn_text_is_refused(text):
 def test_a_text_that_was_not_written_here_is_refused(written, instead):
     """Another version, another type, a missing, doubled or added part: nothing of it is guessed at."""
     assert written in TEXT
-    with pytest.raises(_UNREADABLE):
+    with pytest.raises(UNREADABLE):
         decode_batch(TEXT.replace(written, instead, 1))
 
 
@@ -171,7 +171,7 @@ def test_any_text_is_a_record_to_the_letter_or_refused(text, data):
     text = text[:at] + data.draw(st.text(max_size=3)) + text[at + data.draw(st.integers(0, 3)) :]
     try:
         batch = decode_batch(text)
-    except _UNREADABLE:
+    except UNREADABLE:
         return
 
     assert encode_batch(batch) == text

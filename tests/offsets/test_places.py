@@ -9,9 +9,10 @@ import pytest
 from kafka_direct.errors import ConfigError, CorruptLog, Fenced, Refused
 from kafka_direct.offsets import Batch, OffsetLog, OffsetRange, TopicPartition
 from kafka_direct.offsets.operate.checkpoint import find_places, stream_place
-from kafka_direct.offsets.operate.query_place import BUSY_MS, QueryLog, QueryPlace
+from kafka_direct.offsets.operate.query_place import BUSY_MS, QueryPlace
 from kafka_direct.offsets.operate.standing import BatchState, Planned, Standing
 from kafka_direct.offsets.store.lease import Lease
+from kafka_direct.offsets.store.spark_log import SparkLog
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 META = {"batchWatermarkMs": 5, "batchTimestampMs": 1000, "conf": {}}
@@ -240,16 +241,16 @@ def test_a_first_batch_of_several_sources_is_let_finish(files, tmp_path):
 
 def test_a_batch_that_the_query_plans_meanwhile(query, files, tmp_path):
     """Of the query and us one gets the batch id; we are told."""
-    entry = QueryLog(str(tmp_path)).entry(1)
+    entry = SparkLog(str(tmp_path)).entry(1)
 
     with pytest.raises(Fenced, match="was written meanwhile, the query is running"):
-        QueryLog(str(tmp_path)).append(1, entry, None)
+        SparkLog(str(tmp_path)).append(1, entry, None)
     assert not (tmp_path / "commits" / "1").exists()
 
 
 def test_a_reset_that_is_broken_off(query, files, tmp_path):
     """Without its commit Spark would run it: it is taken back, and if that was not to be, it is told from a batch."""
-    log = QueryLog(str(tmp_path))
+    log = SparkLog(str(tmp_path))
     log._commits.folder = str(tmp_path / "metadata")  # a file: nothing can be created below it
     with pytest.raises(OSError, match="metadata"):
         log.append(2, log.entry(1), None)
@@ -276,6 +277,9 @@ def test_torn_and_missing_files_of_a_query(query, files, tmp_path):
     files.write("offsets/1", "v1")
     with pytest.raises(CorruptLog, match=r"offsets/1 is torn or was not written by Spark"):
         query.standing()
+    files.write("offsets/1", 'v1\n{"batchTimestampMs":Infinity}\n-')
+    with pytest.raises(CorruptLog, match="is torn"):
+        query.standing()
     (tmp_path / "offsets" / "1").write_bytes(b"\xff")
     with pytest.raises(CorruptLog, match="is torn"):
         find_places(str(tmp_path))
@@ -285,12 +289,12 @@ def test_torn_and_missing_files_of_a_query(query, files, tmp_path):
         query.standing()
     (tmp_path / "sources" / "0").mkdir(parents=True)
     (tmp_path / "sources" / "0" / "0").write_bytes(b"\xff")
-    assert QueryLog(str(tmp_path)).initial("0") is None
+    assert SparkLog(str(tmp_path)).initial("0") is None
 
 
 def test_a_source_that_was_added_later(query, files, tmp_path):
     """Before its first batch it stands nowhere."""
-    assert QueryPlace(QueryLog(str(tmp_path)), "2").standing().committed == {}
+    assert QueryPlace(SparkLog(str(tmp_path)), "2").standing().committed == {}
 
 
 # -- neither

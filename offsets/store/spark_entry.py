@@ -22,7 +22,7 @@ RESET = "kafka_direct.reset"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueryEntry:
+class SparkEntry:
     """What a batch of a query ends at, by source; a name is the source's place in the query, or what it was called."""
 
     version: str
@@ -43,7 +43,7 @@ class QueryEntry:
         found = {name: kafka_offsets(text) for name, text in self.sources.items()}
         return {name: offsets for name, offsets in found.items() if offsets is not None}
 
-    def reset(self, source: str, offsets: Mapping[TopicPartition, int], *, now_ms: int) -> QueryEntry:
+    def reset(self, source: str, offsets: Mapping[TopicPartition, int], *, now_ms: int) -> SparkEntry:
         """The entry that moves one source and leaves the others where they are."""
         # Spark tells offsets apart by their text: written otherwise, the same ones would look like news.
         separators = (", ", ": ") if '": ' in self.sources[source] else (",", ":")
@@ -56,18 +56,18 @@ class QueryEntry:
         )
 
 
-def encode_entry(entry: QueryEntry) -> str:
+def encode_entry(entry: SparkEntry) -> str:
     metadata = json.dumps(entry.metadata, separators=(",", ":"), ensure_ascii=False)
     named = entry.version == "v2"
     lines = [f"{name}:{text}" if named else text for name, text in entry.sources.items()]
     return "\n".join([entry.version, metadata, *lines])
 
 
-def decode_entry(text: str) -> QueryEntry:
+def decode_entry(text: str) -> SparkEntry:
     """The inverse of `encode_entry`.
 
     Raises:
-        ValueError, TypeError, LookupError, AttributeError: the text is no entry of an offset log.
+        one of `UNREADABLE`: the text is not an entry of Spark's offset log.
     """
     version, metadata, *lines = text.removesuffix("\n").split("\n")
     if version not in VERSIONS:
@@ -75,7 +75,7 @@ def decode_entry(text: str) -> QueryEntry:
     pairs = (
         [line.split(":", 1) for line in lines] if version == "v2" else [[str(n), line] for n, line in enumerate(lines)]
     )
-    entry = QueryEntry(version=version, metadata=json.loads(metadata), sources=dict(pairs))
+    entry = SparkEntry(version=version, metadata=json.loads(metadata), sources=dict(pairs))
     if len(entry.sources) != len(lines) or not entry.sources:
         raise ValueError("it lists no sources, or one twice")
     int(entry.metadata["batchTimestampMs"])
