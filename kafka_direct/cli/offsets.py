@@ -16,6 +16,7 @@ import click
 from kafka_direct.errors import ConfigError, Fenced, KafkaDirectError, Refused
 from kafka_direct.offsets import Available, TopicPartition, parse_position
 from kafka_direct.offsets.model.position import At, Earliest, Group, Latest, Positions
+from kafka_direct.offsets.operate.partition_state import measure
 from kafka_direct.offsets.operate.reset import (
     Current,
     Shift,
@@ -25,7 +26,6 @@ from kafka_direct.offsets.operate.reset import (
     refuse_out_of_range,
     topic_ids_after,
 )
-from kafka_direct.offsets.operate.standing import measure
 from kafka_direct.offsets.text.iso_time import parse_datetime, parse_duration
 from kafka_direct.offsets.text.listing import decode_listing, encode_csv, encode_json
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from kafka_direct.offsets.model.position import Position
     from kafka_direct.offsets.operate.place import Place
-    from kafka_direct.offsets.operate.reset import Move, Wanted
+    from kafka_direct.offsets.operate.reset import PartitionReset, Wanted
     from kafka_direct.offsets.operate.standing import Standing
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -183,7 +183,7 @@ def _move_options(command: F) -> F:
     options = (
         click.option("--dry-run", is_flag=True, help="Only show what would happen; the default."),
         click.option("--execute", is_flag=True, help="Do it."),
-        click.option("--clamp", is_flag=True, help="Move to the nearer end what would be outside the log."),
+        click.option("--clamp", is_flag=True, help="PartitionReset to the nearer end what would be outside the log."),
         click.option(
             "--force", is_flag=True, help="Also if a stream looks as if it ran: a driver that does then stops."
         ),
@@ -199,7 +199,7 @@ def _move_options(command: F) -> F:
     return command
 
 
-@offsets.command("reset", epilog=RESET_EXAMPLES, short_help="Move a stream to another position.")
+@offsets.command("reset", epilog=RESET_EXAMPLES, short_help="PartitionReset a stream to another position.")
 @target_options
 @click.option("--topic", "topics", metavar="T[:P,...]", multiple=True, help="This topic, or these partitions of it.")
 @click.option("--all-topics", is_flag=True, help="Everything that has a position.")
@@ -216,7 +216,7 @@ def _move_options(command: F) -> F:
 @click.option("--from-file", metavar="FILE", help="To what export printed; - is stdin.")
 @_move_options
 def reset_command(**given: Any) -> None:
-    """Move a stream to another position. Without --execute it is only shown.
+    """PartitionReset a stream to another position. Without --execute it is only shown.
 
     It is refused while the group has members, or the stream seems to run. The position before is kept in a file, which
     import takes to undo it.
@@ -307,13 +307,13 @@ def export_command(**given: Any) -> None:
     say((encode_csv if given["output"] == "csv" else encode_json)(committed).removesuffix("\n"))
 
 
-@offsets.command("import", epilog=IMPORT_EXAMPLES, short_help="Move a stream to what export printed.")
+@offsets.command("import", epilog=IMPORT_EXAMPLES, short_help="PartitionReset a stream to what export printed.")
 @target_options
 @click.option("--from-file", metavar="FILE", required=True, help="What export printed, or JSON; - is stdin.")
 @click.option("--create", is_flag=True, help="Begin the log of a new direct stream, named by --stream.")
 @_move_options
 def import_command(**given: Any) -> None:
-    """Move a stream to the positions of a file. Without --execute it is only shown."""
+    """PartitionReset a stream to the positions of a file. Without --execute it is only shown."""
     target = Target(given)
     wanted: dict[TopicPartition, Wanted] = dict(_read_listing(given["from_file"], given["group"]))
     place = target.new_stream() if given["create"] else target.place()
@@ -378,7 +378,7 @@ def _resolve(
     return {**gone, **offsets, **found}
 
 
-def _tell_dry_run(moves: tuple[Move, ...], obstacle: str | None) -> None:
+def _tell_dry_run(moves: tuple[PartitionReset, ...], obstacle: str | None) -> None:
     try:
         refuse_out_of_range(moves)
     except Refused as refused:
@@ -392,7 +392,7 @@ def _execute(  # noqa: PLR0913, PLR0917
     target: Target,
     place: Place,
     standing: Standing,
-    moves: tuple[Move, ...],
+    moves: tuple[PartitionReset, ...],
     available: Available,
     backup: str | None,
 ) -> None:
@@ -403,7 +403,7 @@ def _execute(  # noqa: PLR0913, PLR0917
         return
     kept = _keep(standing, backup or _backup_name(place.name, datetime.now(UTC)))
     new = {**standing.committed, **{move.topic_partition: move.new for move in moves}}
-    written = place.move(new, topic_ids, _now_ms())
+    written = place.reset(new, topic_ids, _now_ms())
     if place.standing().committed != new:
         raise Fenced(f"{written} was written, and reads back otherwise: something else writes there; stop that.")
     tell(f"Done: {written}.")

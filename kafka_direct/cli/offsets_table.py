@@ -10,9 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kafka_direct.offsets import TopicPartition
+    from kafka_direct.offsets.operate.partition_state import PartitionState
     from kafka_direct.offsets.operate.place import Place
-    from kafka_direct.offsets.operate.reset import Move
-    from kafka_direct.offsets.operate.standing import PartitionState, Planned, Standing
+    from kafka_direct.offsets.operate.reset import PartitionReset
+    from kafka_direct.offsets.operate.standing import Standing, UnfinishedBatch
 
 SHOWN_RANGES = 4
 
@@ -40,7 +41,7 @@ def render_show(
         )
         for state in states
     ]
-    lines = [f"{place.title}{_batch(standing, now_ms)}", *(_planned(batch) for batch in standing.planned)]
+    lines = [f"{place.title}{_batch(standing, now_ms)}", *(_planned(batch) for batch in standing.unfinished)]
     if not rows:
         return "\n".join([*lines, "no position"])
     return "\n".join([*lines, *_columns([_SHOW, *rows], left={0, 7})])
@@ -59,7 +60,7 @@ def show_facts(
         "batch": standing.last_batch,
         "state": None if standing.last_state is None else standing.last_state.value,
         "batchTimeMs": standing.last_ms,
-        "planned": [batch.id for batch in standing.planned],
+        "planned": [batch.id for batch in standing.unfinished],
         "partitions": [
             {
                 "topic": state.topic_partition.topic,
@@ -77,7 +78,7 @@ def show_facts(
     }
 
 
-def render_reset(place: Place, moves: Sequence[Move]) -> str:
+def render_reset(place: Place, moves: Sequence[PartitionReset]) -> str:
     rows = [
         (
             move.topic_partition.topic,
@@ -96,7 +97,7 @@ def render_reset(place: Place, moves: Sequence[Move]) -> str:
     return "\n".join([place.title, *_columns([_RESET, *rows, *([total] if len(rows) > 1 else [])], left={0, 7})])
 
 
-def reset_facts(place: Place, moves: Sequence[Move], *, executed: bool) -> dict[str, Any]:
+def reset_facts(place: Place, moves: Sequence[PartitionReset], *, executed: bool) -> dict[str, Any]:
     return {
         "kind": place.kind,
         "name": place.name,
@@ -157,7 +158,7 @@ def _batch(standing: Standing, now_ms: int) -> str:
     return f"\nbatch {standing.last_batch}, of {duration(now_ms - standing.last_ms)} ago: {verb}"
 
 
-def _planned(batch: Planned) -> str:
+def _planned(batch: UnfinishedBatch) -> str:
     ranges = [
         f"{partition} {batch.start.get(partition, 0)} → {end}"
         for partition, end in sorted(batch.end.items())
@@ -188,7 +189,7 @@ def _lost(state: PartitionState) -> str:
     return f"{state.lost} {state.cause}" if state.cause is LossCause.AGED_OUT else state.cause.value
 
 
-def _remark(move: Move) -> str:
+def _remark(move: PartitionReset) -> str:
     if move.end is None:
         return "no such partition"
     if not move.is_in_range:

@@ -171,23 +171,21 @@ def _as_json(position: Position) -> int | str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Questions:
-    """What the brokers must answer before some positions can be resolved, so that it can be asked at once.
+class Lookups:
+    """What to look up before some positions can be resolved, so that all of it is asked at once.
 
-    The ends of each partition are always wanted, so they are not listed.
+    The first offset and the end of each partition are always needed, so they are not listed.
     """
 
     committed: frozenset[TopicPartition]
     times_ms: Mapping[TopicPartition, int]
 
 
-def questions(
-    positions: Mapping[TopicPartition, Position], *, now_ms: int, fallback: Position | None = None
-) -> Questions:
-    """List the lookups that `resolve` will need the answers of. `fallback` stands in where a group has no offset.
+def lookups(positions: Mapping[TopicPartition, Position], *, now_ms: int, fallback: Position | None = None) -> Lookups:
+    """List what `resolve` needs to know. `fallback` stands in where a group has no offset.
 
-    >>> questions({TopicPartition("t", 0): Ago(1000), TopicPartition("t", 1): Group()}, now_ms=5000)
-    Questions(committed=frozenset({TopicPartition(topic='t', partition=1)}), \
+    >>> lookups({TopicPartition("t", 0): Ago(1000), TopicPartition("t", 1): Group()}, now_ms=5000)
+    Lookups(committed=frozenset({TopicPartition(topic='t', partition=1)}), \
 times_ms={TopicPartition(topic='t', partition=0): 4000})
     """
     times_ms = {}
@@ -199,7 +197,7 @@ times_ms={TopicPartition(topic='t', partition=0): 4000})
             # A negative timestamp would be read by Kafka as one of its magic numbers.
             times_ms[partition] = max(0, now_ms - sought.ms)
     grouped = frozenset(partition for partition, position in positions.items() if isinstance(position, Group))
-    return Questions(committed=grouped, times_ms=times_ms)
+    return Lookups(committed=grouped, times_ms=times_ms)
 
 
 def resolve(  # noqa: PLR0913  what the brokers answered, by name
@@ -218,7 +216,7 @@ def resolve(  # noqa: PLR0913  what the brokers answered, by name
         earliest: the first offset that is there.
         latest: the offset the next record will get, at the isolation level of the read.
         committed: what the group has committed; None if nothing.
-        at_time: the first offset at or after the time that `questions` named; None if there is none.
+        at_time: the first offset at or after the time that `lookups` named; None if there is none.
         fallback: what stands in for a group that has committed nothing; None refuses.
 
     >>> resolve(Latest(minus=100), earliest=7, latest=20)

@@ -1,1 +1,1 @@
-"""What operators do: see where a stream stands, and move it."""
+"""What operators do: see where a stream stands, and reset it to another position."""

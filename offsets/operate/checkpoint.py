@@ -1,4 +1,4 @@
-"""What a checkpoint directory holds: direct streams, or a query. Told by content, never guessed."""
+"""The places in a checkpoint directory: direct streams, or the sources of a query. Its files tell which."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 
 
 def find_places(checkpoint: str) -> list[Place]:
-    """The streams of a directory given to `ssc.checkpoint`, or the Kafka sources of a query's `checkpointLocation`.
+    """The streams in a directory of `ssc.checkpoint`, or the Kafka sources in a query's `checkpointLocation`.
 
     Raises:
-        ConfigError: it holds neither.
-        CorruptLog: a query's newest batch cannot be read.
+        ConfigError: the directory holds neither.
+        Refused: the query has planned no batch yet.
+        CorruptLog: the query's newest batch cannot be read.
     """
     from kafka_direct.offsets.store.files import LogFiles  # noqa: PLC0415  it loads pyarrow
 
@@ -40,7 +41,7 @@ def find_places(checkpoint: str) -> list[Place]:
 
 
 def stream_place(checkpoint: str, name: str) -> StreamPlace:
-    """A direct stream of a checkpoint, be it there already or not."""
+    """A direct stream of a checkpoint. Its log need not exist yet."""
     return StreamPlace(OffsetLog(checkpoint, name), name)
 
 

@@ -1,4 +1,4 @@
-"""`Place`: where a position is kept, and can be moved: a consumer group, a stream's log, a query's checkpoint."""
+"""`Place`: where a position is kept, and can be reset: a consumer group, a stream's log, a query's checkpoint."""
 
 from __future__ import annotations
 
@@ -19,29 +19,20 @@ class Place(Protocol):
 
     @property
     def name(self) -> str:
-        """The group's name, the stream's, or the source's of a query."""
+        """The name of the group or the stream, or of the query's source."""
 
     @property
     def title(self) -> str:
-        """What it is, for people."""
+        """Kind and name in words, for people."""
 
     def standing(self) -> Standing:
         """Where it stands now."""
 
     def obstacle(self, now_ms: int) -> str | None:
-        """Why it should not be moved now, and the way out; None: nothing speaks against it."""
+        """Why it should not be reset now, and what to do first. None if nothing prevents a reset."""
 
     def caution(self, standing: Standing) -> list[str]:
-        """What whoever moves it should know."""
+        """What an operator should know before a reset."""
 
-    def move(self, offsets: Mapping[TopicPartition, int], topic_ids: Mapping[str, str], now_ms: int) -> str:
-        """Move it to exactly these positions, of all its partitions; what was written, for people."""
-
-
-def superseded(standing: Standing) -> list[str]:
-    """What a reset does to batches that are planned and not committed."""
-    return [
-        f"batch {batch.id} is planned and not committed: after the reset it does not run again; what it has written "
-        "already stays."
-        for batch in standing.planned
-    ]
+    def reset(self, offsets: Mapping[TopicPartition, int], topic_ids: Mapping[str, str], now_ms: int) -> str:
+        """Set the position to exactly these offsets, of all partitions. Returns what was written, in words."""

@@ -1,8 +1,7 @@
 """`QueryPlace`: the position of one Kafka source of a Structured Streaming query, in the query's checkpoint.
 
-Spark's own files: `offsets/<batch id>` says where the batch ends, `commits/<batch id>` that it has run. A reset is one
-more batch of both, which no query runs. Spark creates its files exclusively too, so a query that runs meanwhile stops
-at its next batch (CONCURRENT_STREAM_LOG_UPDATE).
+A reset adds one batch to Spark's log, with its commit, so no query runs it. Spark never overwrites a file of its log.
+A query that is running therefore fails at its next batch, whose id is taken (CONCURRENT_STREAM_LOG_UPDATE).
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from kafka_direct.errors import CorruptLog, Refused
 
-from .place import superseded
-from .standing import BatchState, Planned, Standing
+from .reset import superseded
+from .standing import BatchState, Standing, UnfinishedBatch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from kafka_direct.offsets.store.spark_entry import SparkEntry
     from kafka_direct.offsets.store.spark_log import SparkLog
 
-# Spark leaves no sign of a query that is idle; one that is at work has planned a batch not long ago.
+# Spark writes nothing while a query is idle. A query that reads has planned a batch within this time.
 BUSY_MS = 60_000
 
 _IDLE = "an idle query leaves no sign that it runs: be sure that it is stopped; one that runs stops at its next batch."
@@ -48,7 +47,7 @@ class QueryPlace:
         else:
             committed = self._log.initial(self.name) or {}
         is_over = committed_id == last_id
-        planned = Planned(id=last_id, start=committed, end=self._offsets(last), is_reset=last.is_reset)
+        newest = UnfinishedBatch(id=last_id, start=committed, end=self._offsets(last), is_reset=last.is_reset)
         state = BatchState.RESET if last.is_reset else BatchState.COMMITTED
         return Standing(
             committed=committed,
@@ -56,7 +55,7 @@ class QueryPlace:
             last_batch=last_id,
             last_state=state if is_over else BatchState.PLANNED,
             last_ms=last.time_ms,
-            planned=() if is_over else (planned,),
+            unfinished=() if is_over else (newest,),
         )
 
     def obstacle(self, now_ms: int) -> str | None:
@@ -76,7 +75,7 @@ class QueryPlace:
         )
 
     def _last_work_ms(self) -> int | None:
-        """When the query itself planned a batch last; None if resets alone, or what cannot be read, are left of it."""
+        """When the query itself last planned a batch. None if only resets are left, or a file before is torn."""
         for batch_id in reversed(self._log.planned_ids()):
             try:
                 entry = self._log.entry(batch_id)
@@ -93,10 +92,10 @@ class QueryPlace:
             _GAP.format(0 if standing.last_batch is None else standing.last_batch + 1),
         ]
 
-    def move(self, offsets: Mapping[TopicPartition, int], topic_ids: Mapping[str, str], now_ms: int) -> str:  # noqa: ARG002
+    def reset(self, offsets: Mapping[TopicPartition, int], topic_ids: Mapping[str, str], now_ms: int) -> str:  # noqa: ARG002
         last_id = self._log.planned_ids()[-1]
         committed_id = self._committed_id(last_id)
-        # The other sources stay where finished work ends: what was planned of them is superseded as well.
+        # The other sources stay where their finished work ends. The reset ends their planned batch as well.
         before = self._log.entry(last_id if committed_id is None else committed_id)
         if committed_id is None and len(before.sources) > 1:
             raise Refused(

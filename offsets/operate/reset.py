@@ -1,4 +1,4 @@
-"""`plan_reset`: what moving a stream would do, partition by partition. Pure: nothing is asked, nothing is written."""
+"""`plan_reset`: what a reset would do in each partition. Pure: it asks no broker and writes nothing."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Current:
-    """Where the stream stands; where it stands nowhere, the end, as Kafka's own tool has it."""
+    """Where the stream stands. A partition without a position goes to the end, as with Kafka's own tool."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """So many offsets further on, or back if negative."""
+    """`by` offsets forward, or back if negative."""
 
     by: int
 
@@ -33,11 +33,11 @@ Wanted: TypeAlias = Position | Current | Shift
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
-    """One partition of a reset. `wanted` is what was asked for, `new` what it becomes.
+class PartitionReset:
+    """The reset of one partition. `wanted` is the offset that was asked for, `new` the one that it becomes.
 
-    `earliest` and `end` are None where the brokers have no such partition. Offsets are counted: on a compacted or
-    transactional topic there are fewer records.
+    `earliest` and `end` are None where the brokers have no such partition. `reread` and `skipped` count offsets: on a
+    compacted or transactional topic there are fewer records.
     """
 
     topic_partition: TopicPartition
@@ -54,13 +54,22 @@ class Move:
         return self.earliest is not None and self.end is not None and self.earliest <= self.new <= self.end
 
 
+def superseded(standing: Standing) -> list[str]:
+    """A line for each batch that a reset would end."""
+    return [
+        f"batch {batch.id} is planned and not committed: after the reset it does not run again; what it has written "
+        "already stays."
+        for batch in standing.unfinished
+    ]
+
+
 def positions_of(
     wanted: Mapping[TopicPartition, Wanted], standing: Standing
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, Position]]:
-    """What is wanted, as the offsets that follow from where the stream stands, and the positions to ask brokers for.
+    """Divide what is wanted: offsets that follow from where the stream stands, and positions that brokers resolve.
 
     Raises:
-        Refused: a partition that has no position is to be shifted.
+        Refused: a partition without a position was to be shifted.
     """
     offsets: dict[TopicPartition, int] = {}
     positions: dict[TopicPartition, Position] = {}
@@ -85,37 +94,38 @@ def positions_of(
 
 def plan_reset(
     wanted: Mapping[TopicPartition, int], standing: Standing, available: Available, *, clamp: bool
-) -> tuple[Move, ...]:
-    """Each partition's move, in order. With `clamp` a position outside the log becomes its nearer end."""
-    return tuple(_move(p, offset, standing, available, clamp) for p, offset in sorted(wanted.items()))
+) -> tuple[PartitionReset, ...]:
+    """The reset of each partition, in order. With `clamp` an offset outside the log becomes the nearer end of it."""
+    return tuple(_plan(p, offset, standing, available, clamp=clamp) for p, offset in sorted(wanted.items()))
 
 
-def topic_ids_after(moves: tuple[Move, ...], standing: Standing, available: Available) -> dict[str, str]:
-    """The ids of the topics that the positions after the reset are of.
+def topic_ids_after(resets: tuple[PartitionReset, ...], standing: Standing, available: Available) -> dict[str, str]:
+    """The topic ids to keep with the new position.
 
-    A topic of which only a part is moved keeps the id that it had: if it was recreated, the rest is still lost.
+    A topic of which only some partitions are reset keeps its old id. If the topic was recreated, the records of its
+    other partitions are still lost, and the old id is what shows it.
     """
-    moved = {move.topic_partition for move in moves}
-    stays = {partition.topic for partition in standing.committed.keys() - moved}
+    changed = {reset.topic_partition for reset in resets}
+    stays = {partition.topic for partition in standing.committed.keys() - changed}
     return {**available.topic_ids, **{t: id_ for t, id_ in standing.topic_ids.items() if t in stays}}
 
 
-def changes_nothing(moves: tuple[Move, ...], standing: Standing, topic_ids: Mapping[str, str]) -> bool:
-    """Whether the stream stands there already, in the same topics, with nothing planned that the reset would end."""
-    is_there = all(move.prior == move.new for move in moves) and not standing.planned
+def changes_nothing(resets: tuple[PartitionReset, ...], standing: Standing, topic_ids: Mapping[str, str]) -> bool:
+    """Whether the stream stands there already, in the same topics, without a batch that the reset would end."""
+    is_there = all(reset.prior == reset.new for reset in resets) and not standing.unfinished
     return is_there and all(topic_ids.get(topic, id_) == id_ for topic, id_ in standing.topic_ids.items())
 
 
-def refuse_out_of_range(moves: tuple[Move, ...]) -> None:
-    """Refuse a reset that the stream could not honour.
+def refuse_out_of_range(resets: tuple[PartitionReset, ...]) -> None:
+    """Refuse a reset to an offset at which the stream could not start.
 
     Raises:
         Refused: a new position is not between the first offset and the end.
     """
-    outside = [move for move in moves if not move.is_in_range]
+    outside = [reset for reset in resets if not reset.is_in_range]
     if not outside:
         return
-    gone = [move for move in outside if move.end is None]
+    gone = [reset for reset in outside if reset.end is None]
     if gone:
         raise Refused(
             f"{gone[0].topic_partition} does not exist on the brokers, so there is nothing to move to"
@@ -128,11 +138,13 @@ def refuse_out_of_range(moves: tuple[Move, ...]) -> None:
     )
 
 
-def _and_more(moves: list[Move]) -> str:
-    return f" (and {len(moves) - 1} more)" if len(moves) > 1 else ""
+def _and_more(resets: list[PartitionReset]) -> str:
+    return f" (and {len(resets) - 1} more)" if len(resets) > 1 else ""
 
 
-def _move(partition: TopicPartition, wanted: int, standing: Standing, available: Available, clamp: bool) -> Move:  # noqa: FBT001
+def _plan(
+    partition: TopicPartition, wanted: int, standing: Standing, available: Available, *, clamp: bool
+) -> PartitionReset:
     earliest, end = available.earliest.get(partition), available.latest.get(partition)
     new, prior = wanted, standing.committed.get(partition)
     if clamp and earliest is not None and end is not None:
@@ -140,10 +152,10 @@ def _move(partition: TopicPartition, wanted: int, standing: Standing, available:
     reread = skipped = 0
     if prior is not None and earliest is not None and end is not None:
         reached = max(prior, standing.reached.get(partition, prior))
-        # What is not there any more, or not yet, is neither.
+        # Offsets that are gone, or not there yet, are neither read again nor skipped.
         reread = max(min(reached, end) - max(new, earliest), 0)
         skipped = max(min(new, end) - max(prior, earliest), 0)
-    return Move(
+    return PartitionReset(
         topic_partition=partition,
         prior=prior,
         wanted=wanted,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from kafka_direct.offsets.model.batch import Batch
 from kafka_direct.offsets.plan.ranges import plan_ranges
 
-from .place import superseded
-from .standing import BatchState, Planned, Standing
+from .reset import superseded
+from .standing import BatchState, Standing, UnfinishedBatch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,14 +32,14 @@ class StreamPlace:
         if last is None:
             return Standing(committed={}, reached={})
         return Standing(
-            # A first batch that has not finished has begun somewhere all the same.
+            # While no batch has finished, the position is where the first batch starts.
             committed=history.finished_end() or next(iter(history)).start(),
             reached=_reached(history),
             topic_ids=last.topic_ids,
             last_batch=last.id,
             last_state=_state(history, last),
             last_ms=last.time,
-            planned=tuple(Planned(id=b.id, start=b.start(), end=b.end()) for b in history.unfinished()),
+            unfinished=tuple(UnfinishedBatch(id=b.id, start=b.start(), end=b.end()) for b in history.unfinished()),
         )
 
     def obstacle(self, now_ms: int) -> str | None:
@@ -55,7 +55,7 @@ class StreamPlace:
     def caution(self, standing: Standing) -> list[str]:
         return superseded(standing)
 
-    def move(self, offsets: Mapping[TopicPartition, int], topic_ids: Mapping[str, str], now_ms: int) -> str:
+    def reset(self, offsets: Mapping[TopicPartition, int], topic_ids: Mapping[str, str], now_ms: int) -> str:
         history = self._log.load()
         batch = Batch(
             id=history.next_id,
@@ -64,7 +64,7 @@ class StreamPlace:
             topic_ids=dict(topic_ids),
             is_reset=True,
         )
-        # It holds from here on; the commit is for whoever reads the files.
+        # The plan alone makes the reset valid. The commit is written for people who read the files.
         self._log.plan(batch)
         self._log.commit(batch.id)
         return f"batch {batch.id} of {self.title}"

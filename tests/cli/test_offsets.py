@@ -18,8 +18,9 @@ from kafka_direct.cli.offsets_table import duration, render_reset, render_show, 
 from kafka_direct.cli.talk import printable
 from kafka_direct.offsets import Available, Batch, OffsetLog, OffsetRange, TopicPartition
 from kafka_direct.offsets.model.position import At
+from kafka_direct.offsets.operate.partition_state import measure
 from kafka_direct.offsets.operate.reset import Shift, plan_reset
-from kafka_direct.offsets.operate.standing import BatchState, Planned, Standing, measure
+from kafka_direct.offsets.operate.standing import BatchState, Standing, UnfinishedBatch
 from kafka_direct.offsets.operate.stream_place import StreamPlace
 
 O0, O1, O2, P0 = (TopicPartition(t, p) for t, p in (("orders", 0), ("orders", 1), ("orders", 2), ("payments.eu", 0)))
@@ -31,7 +32,7 @@ STANDING = Standing(
     last_batch=42,
     last_state=BatchState.PLANNED,
     last_ms=NOW - 12_000,
-    planned=(Planned(id=42, start={O0: 1000, O1: 40, P0: 0}, end={O0: 1180, O1: 40, P0: 5}),),
+    unfinished=(UnfinishedBatch(id=42, start={O0: 1000, O1: 40, P0: 0}, end={O0: 1180, O1: 40, P0: 5}),),
 )
 THERE = Available(
     earliest={O0: 0, O1: 100, O2: 0}, latest={O0: 1200, O1: 150, O2: 7}, topic_ids={"orders": "x", "payments.eu": "y"}
@@ -121,19 +122,19 @@ def test_json_has_the_same_facts(place):
             "batch 3, of 0s ago: a reset",
         ),
         (
-            Standing(committed={}, reached={}, planned=(Planned(id=0, start={}, end={O0: 0}),)),
+            Standing(committed={}, reached={}, unfinished=(UnfinishedBatch(id=0, start={}, end={O0: 0}),)),
             "batch 0 is planned and not committed, and runs again at the next start: no records",
         ),
         (
             Standing(
                 committed={},
                 reached={},
-                planned=(Planned(id=0, start={}, end={TopicPartition("t", n): 1 for n in range(9)}),),
+                unfinished=(UnfinishedBatch(id=0, start={}, end={TopicPartition("t", n): 1 for n in range(9)}),),
             ),
             "t-0 0 → 1, t-1 0 → 1, t-2 0 → 1, t-3 0 → 1 and 5 more",
         ),
         (
-            Standing(committed={}, reached={}, planned=(Planned(id=8, start={}, end={}, is_reset=True),)),
+            Standing(committed={}, reached={}, unfinished=(UnfinishedBatch(id=8, start={}, end={}, is_reset=True),)),
             "batch 8 is a reset that was broken off: reset again before the query starts",
         ),
     ],

@@ -10,7 +10,7 @@ from kafka_direct.errors import ConfigError, CorruptLog, Fenced, Refused
 from kafka_direct.offsets import Batch, OffsetLog, OffsetRange, TopicPartition
 from kafka_direct.offsets.operate.checkpoint import find_places, stream_place
 from kafka_direct.offsets.operate.query_place import BUSY_MS, QueryPlace
-from kafka_direct.offsets.operate.standing import BatchState, Planned, Standing
+from kafka_direct.offsets.operate.standing import BatchState, Standing, UnfinishedBatch
 from kafka_direct.offsets.store.lease import Lease
 from kafka_direct.offsets.store.spark_log import SparkLog
 
@@ -53,7 +53,10 @@ def test_a_stream(stream, log):
         last_batch=3,
         last_state=BatchState.PLANNED,
         last_ms=3000,
-        planned=(Planned(id=1, start={T0: 10}, end={T0: 20}), Planned(id=3, start={T0: 30}, end={T0: 40})),
+        unfinished=(
+            UnfinishedBatch(id=1, start={T0: 10}, end={T0: 20}),
+            UnfinishedBatch(id=3, start={T0: 30}, end={T0: 40}),
+        ),
     )
     log.commit(1)
     log.commit(3)
@@ -66,12 +69,12 @@ def test_a_stream_is_moved(stream, log):
         "batch 1 is planned and not committed: ",
         "batch 3 is planned and not committed: ",
     ]
-    assert stream.move({T0: 5, T1: 0}, {"t": "y"}, 9000) == f"batch 4 of stream orders in {log.path}"
+    assert stream.reset({T0: 5, T1: 0}, {"t": "y"}, 9000) == f"batch 4 of stream orders in {log.path}"
 
     standing = stream.standing()
     assert standing.committed == standing.reached == {T0: 5, T1: 0}
     assert (standing.last_batch, standing.last_state, standing.last_ms) == (4, BatchState.RESET, 9000)
-    assert (standing.planned, standing.topic_ids) == ((), {"t": "y"})
+    assert (standing.unfinished, standing.topic_ids) == ((), {"t": "y"})
     assert log.load().is_committed(4)
     assert stream.caution(standing) == []
 
@@ -88,7 +91,7 @@ def test_a_new_stream(tmp_path):
     """A log may be begun by a reset."""
     place = stream_place(str(tmp_path / "new"), "orders")
     assert place.standing() == Standing(committed={}, reached={})
-    place.move({T0: 5}, {}, 9000)
+    place.reset({T0: 5}, {}, 9000)
 
     assert [p.standing().committed for p in find_places(str(tmp_path / "new"))] == [{T0: 5}]
 
@@ -160,23 +163,23 @@ def test_a_query(query, files, tmp_path):
         last_batch=1,
         last_state=BatchState.PLANNED,
         last_ms=2000,
-        planned=(Planned(id=1, start={T0: 10}, end={T0: 20}),),
+        unfinished=(UnfinishedBatch(id=1, start={T0: 10}, end={T0: 20}),),
     )
     files.commit(1)
     standing = query.standing()
-    assert (standing.committed, standing.last_state, standing.planned) == ({T0: 20}, BatchState.COMMITTED, ())
+    assert (standing.committed, standing.last_state, standing.unfinished) == ({T0: 20}, BatchState.COMMITTED, ())
 
 
 def test_a_query_is_moved(query, tmp_path):
     """One more batch of Spark's, with the newest commit's watermark; the other source stays where its work ended."""
-    assert query.move({T0: 5}, {}, 9000) == f"batch 2 of source 0 of the query in {tmp_path}"
+    assert query.reset({T0: 5}, {}, 9000) == f"batch 2 of source 0 of the query in {tmp_path}"
 
     lines = (tmp_path / "offsets" / "2").read_text().split("\n")
     assert lines[2:] == ['{"t":{"0":5}}', '{"logOffset":0}']
     assert (tmp_path / "commits" / "2").read_text() == 'v1\n{"nextBatchWatermarkMs":9}'
     standing = query.standing()
     assert (standing.committed, standing.last_batch, standing.last_state) == ({T0: 5}, 2, BatchState.RESET)
-    assert standing.planned == ()
+    assert standing.unfinished == ()
 
 
 def test_what_to_know_before_a_query_is_moved(query):
@@ -197,7 +200,7 @@ def test_a_query_at_work(query):
 
 def test_a_reset_is_no_work_of_the_query(query, files, tmp_path):
     """Its undoing, which is printed for now, is not refused for a minute."""
-    query.move({T0: 5}, {}, 2000 + BUSY_MS)
+    query.reset({T0: 5}, {}, 2000 + BUSY_MS)
 
     assert query.obstacle(2001 + BUSY_MS) is None
     assert "it planned a batch 59 s ago" in query.obstacle(1999 + BUSY_MS)
@@ -224,7 +227,7 @@ def test_a_query_whose_first_batch_is_planned(files, tmp_path):
     files.write("sources/0/0", '\0v1\n{"t":{"0":3}}')
     assert query.standing().committed == {T0: 3}
 
-    query.move({T0: 5}, {}, 9000)
+    query.reset({T0: 5}, {}, 9000)
     assert (tmp_path / "commits" / "1").read_text() == 'v1\n{"nextBatchWatermarkMs":0}'
     assert query.standing().committed == {T0: 5}
 
@@ -235,7 +238,7 @@ def test_a_first_batch_of_several_sources_is_let_finish(files, tmp_path):
     query, _ = find_places(str(tmp_path))
 
     with pytest.raises(Refused, match="before the first batch has finished: it is not known where the query's other"):
-        query.move({T0: 5}, {}, 9000)
+        query.reset({T0: 5}, {}, 9000)
     assert [path.name for path in (tmp_path / "offsets").iterdir()] == ["0"]
 
 
@@ -259,13 +262,13 @@ def test_a_reset_that_is_broken_off(query, files, tmp_path):
 
 def test_a_killed_reset_is_told_from_a_batch(query, files, tmp_path):
     """Killed between its two files, a reset stands there as planned, and says so; the next one supersedes it."""
-    query.move({T0: 5}, {}, 9000)
+    query.reset({T0: 5}, {}, 9000)
     (tmp_path / "commits" / "2").unlink()
     standing = query.standing()
 
     assert (standing.last_state, standing.committed) == (BatchState.PLANNED, {T0: 10})
-    assert standing.planned == (Planned(id=2, start={T0: 10}, end={T0: 5}, is_reset=True),)
-    query.move({T0: 5}, {}, 9000)
+    assert standing.unfinished == (UnfinishedBatch(id=2, start={T0: 10}, end={T0: 5}, is_reset=True),)
+    query.reset({T0: 5}, {}, 9000)
     assert query.standing().committed == {T0: 5}
 
 

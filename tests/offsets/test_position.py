@@ -15,10 +15,10 @@ from kafka_direct.offsets.model.position import (
     Earliest,
     Group,
     Latest,
+    Lookups,
     Positions,
-    Questions,
     Since,
-    questions,
+    lookups,
     resolve,
 )
 from kafka_direct.offsets.model.topic_partition import TopicPartition
@@ -249,18 +249,18 @@ def test_what_is_not_explicit_resolves_to_within_the_log(position, earliest, len
 
 def test_the_questions_are_the_lookups_that_resolving_needs():
     """Times are asked for times and times ago, commits for the group, nothing for the rest."""
-    asked = questions({T0: Since(5), T1: Ago(1_000), T2: Group(), TopicPartition("u", 0): Latest(3)}, now_ms=5_000)
+    asked = lookups({T0: Since(5), T1: Ago(1_000), T2: Group(), TopicPartition("u", 0): Latest(3)}, now_ms=5_000)
 
-    assert asked == Questions(committed=frozenset({T2}), times_ms={T0: 5, T1: 4_000})
+    assert asked == Lookups(committed=frozenset({T2}), times_ms={T0: 5, T1: 4_000})
 
 
 def test_a_groups_fallback_is_asked_for_too():
     """One round of questions suffices, also when the group turns out to have no offset."""
-    asked = questions({T0: Group()}, now_ms=5_000, fallback=Ago(1_000))
+    asked = lookups({T0: Group()}, now_ms=5_000, fallback=Ago(1_000))
 
-    assert asked == Questions(committed=frozenset({T0}), times_ms={T0: 4_000})
+    assert asked == Lookups(committed=frozenset({T0}), times_ms={T0: 4_000})
 
 
 def test_a_time_before_1970_is_asked_as_1970():
     """Kafka reads negative timestamps as earliest and latest, so none is ever sent."""
-    assert questions({T0: Ago(9_000)}, now_ms=5_000).times_ms == {T0: 0}
+    assert lookups({T0: Ago(9_000)}, now_ms=5_000).times_ms == {T0: 0}

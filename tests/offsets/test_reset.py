@@ -14,7 +14,7 @@ from kafka_direct.offsets.operate.reset import (
     refuse_out_of_range,
     topic_ids_after,
 )
-from kafka_direct.offsets.operate.standing import Planned, Standing
+from kafka_direct.offsets.operate.standing import Standing, UnfinishedBatch
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 THERE = Available(earliest={T0: 10, T1: 0}, latest={T0: 100, T1: 50}, topic_ids={})
@@ -121,7 +121,7 @@ def test_a_recreated_topic_is_moved_whole_or_stays_lost(wanted, expected):
 def test_where_it_stands_already():
     """Nothing is written for nothing; a planned batch to be given up or another topic of that name is something."""
     stands = Standing(committed={T0: 50}, reached={}, topic_ids={"t": "x"})
-    planned = Standing(committed={T0: 50}, reached={}, planned=(Planned(id=0, start={}, end={}),))
+    planned = Standing(committed={T0: 50}, reached={}, unfinished=(UnfinishedBatch(id=0, start={}, end={}),))
     same, other = (plan_reset({T0: offset}, stands, THERE, clamp=False) for offset in (50, 60))
 
     assert changes_nothing(same, stands, {"t": "x"})

@@ -3,7 +3,8 @@
 import pytest
 
 from kafka_direct.offsets import Available, LossCause, TopicPartition
-from kafka_direct.offsets.operate.standing import PartitionState, Planned, Standing, measure
+from kafka_direct.offsets.operate.partition_state import PartitionState, measure
+from kafka_direct.offsets.operate.standing import Standing, UnfinishedBatch
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -42,7 +43,7 @@ def test_lag_and_loss(position, there, expected):
 
 def test_a_partition_that_was_only_planned_is_listed():
     """A first batch that has not finished leaves partitions without a position."""
-    planned = Standing(committed={}, reached={}, planned=(Planned(id=0, start={}, end={T0: 5}),))
+    planned = Standing(committed={}, reached={}, unfinished=(UnfinishedBatch(id=0, start={}, end={T0: 5}),))
 
     assert measure(planned, available(0, 12)) == (state(None, 0, 12, None),)
     assert measure(planned, None) == (state(None, None, None, None),)

@@ -67,7 +67,7 @@ class GroupPlace:
             return []
         return [f"{self.title} has committed nothing so far."]
 
-    def move(self, offsets: Mapping[TopicPartition, int], topic_ids: Mapping[str, str], now_ms: int) -> str:  # noqa: ARG002
+    def reset(self, offsets: Mapping[TopicPartition, int], topic_ids: Mapping[str, str], now_ms: int) -> str:  # noqa: ARG002
         try:
             self._group.commit(offsets)
         except BrokerError as error:

@@ -1,0 +1,67 @@
+"""`PartitionState`: where a stream stands in one partition, compared with what the brokers have. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kafka_direct.offsets.plan.ranges import Available, find_start
+
+if TYPE_CHECKING:
+    from kafka_direct.offsets.model.loss import LossCause
+    from kafka_direct.offsets.model.topic_partition import TopicPartition
+
+    from .standing import Standing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionState:
+    """One line of `show`. What is not known is None.
+
+    `lost` counts the offsets between the position and the first offset that is still there. `cause` says why they are
+    lost.
+    """
+
+    topic_partition: TopicPartition
+    committed: int | None
+    earliest: int | None
+    end: int | None
+    lag: int | None
+    lost: int
+    cause: LossCause | None
+
+
+def measure(standing: Standing, available: Available | None) -> tuple[PartitionState, ...]:
+    """The state of each partition. `available` is None if the brokers were not asked."""
+    if available is None:
+        return tuple(_unasked(p, standing.committed.get(p)) for p in sorted(standing.partitions()))
+    losses = find_start(standing.committed, available, topic_ids=standing.topic_ids).losses
+    causes = {loss.topic_partition: loss.cause for loss in losses}
+    return tuple(
+        _measure(p, standing.committed.get(p), available, causes.get(p)) for p in sorted(standing.partitions())
+    )
+
+
+def _unasked(partition: TopicPartition, committed: int | None) -> PartitionState:
+    return PartitionState(
+        topic_partition=partition, committed=committed, earliest=None, end=None, lag=None, lost=0, cause=None
+    )
+
+
+def _measure(
+    partition: TopicPartition, committed: int | None, available: Available, cause: LossCause | None
+) -> PartitionState:
+    earliest, end = available.earliest.get(partition), available.latest.get(partition)
+    lag, lost = None, 0
+    if committed is not None and earliest is not None and end is not None:
+        lag = max(end - max(committed, earliest), 0)
+        lost = max(earliest - committed, 0)
+    return PartitionState(
+        topic_partition=partition,
+        committed=committed,
+        earliest=earliest,
+        end=end,
+        lag=lag,
+        lost=lost,
+        cause=cause,
+    )
