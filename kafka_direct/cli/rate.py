@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -15,12 +15,12 @@ from kafka_direct.rate import PidGains, RateSettings, Workload, simulate
 from kafka_direct.rate.simulation.pattern import parse_pattern
 from kafka_direct.rate.simulation.verdict import judge
 
+from .flags import add_options
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from kafka_direct.rate.simulation.stream import BatchRow, Behaviour
-
-F = TypeVar("F", bound="Callable[..., Any]")
 
 _COLUMNS = (
     "batch",
@@ -60,52 +60,37 @@ def rate() -> None:
     """See what backpressure settings do, before a stream runs with them."""
 
 
-def _load_options(command: F) -> F:
-    options = (
-        click.option("--arrival", metavar="PATTERN", default="5000", show_default=True, help="Records/s that arrive."),
-        click.option(
-            "--speed", metavar="PATTERN", default="10000", show_default=True, help="Records/s the sink takes."
-        ),
-        click.option("--overhead", metavar="TIME", default="100ms", show_default=True, help="What every batch costs."),
-        click.option("--interval", metavar="TIME", default="1s", show_default=True, help="The batch interval."),
-        click.option("--batches", type=int, default=60, show_default=True, help="How many batches to simulate."),
-        click.option("--backlog", type=int, default=0, show_default=True, help="Records there before the start."),
-        click.option("--partitions", type=int, default=1, show_default=True, help="Partitions, evenly loaded."),
-    )
-    return _all(options, command)
+_load_options = add_options(
+    click.option("--arrival", metavar="PATTERN", default="5000", show_default=True, help="Records/s that arrive."),
+    click.option("--speed", metavar="PATTERN", default="10000", show_default=True, help="Records/s the sink takes."),
+    click.option("--overhead", metavar="TIME", default="100ms", show_default=True, help="What every batch costs."),
+    click.option("--interval", metavar="TIME", default="1s", show_default=True, help="The batch interval."),
+    click.option("--batches", type=int, default=60, show_default=True, help="How many batches to simulate."),
+    click.option("--backlog", type=int, default=0, show_default=True, help="Records there before the start."),
+    click.option("--partitions", type=int, default=1, show_default=True, help="Partitions, evenly loaded."),
+)
 
-
-def _setting_options(command: F) -> F:
-    options = (
-        click.option("--backpressure/--no-backpressure", default=True, show_default=True, help="…backpressure.enabled"),
-        click.option("--initial-rate", type=float, help="…backpressure.initialRate  [default: 1000]"),
-        click.option(
-            "--proportional", type=float, default=1.0, show_default=True, help="…backpressure.pid.proportional"
-        ),
-        click.option("--integral", type=float, default=0.2, show_default=True, help="…backpressure.pid.integral"),
-        click.option("--derived", type=float, default=0.0, show_default=True, help="…backpressure.pid.derived"),
-        click.option("--min-rate", type=float, default=100.0, show_default=True, help="…backpressure.pid.minRate"),
-        click.option(
-            "--max-rate-per-partition", type=float, default=0, help="…kafka.maxRatePerPartition  [default: 0, no cap]"
-        ),
-        click.option(
-            "--min-rate-per-partition", type=float, default=1, show_default=True, help="…kafka.minRatePerPartition"
-        ),
-        click.option(
-            "--behaviour",
-            type=click.Choice(["kafka-direct", "spark"]),
-            default="kafka-direct",
-            show_default=True,
-            help="Whose rules plan the batches.",
-        ),
-    )
-    return _all(options, command)
-
-
-def _all(options: Sequence[Callable[[F], F]], command: F) -> F:
-    for option in reversed(options):
-        command = option(command)
-    return command
+_setting_options = add_options(
+    click.option("--backpressure/--no-backpressure", default=True, show_default=True, help="…backpressure.enabled"),
+    click.option("--initial-rate", type=float, help="…backpressure.initialRate  [default: 1000]"),
+    click.option("--proportional", type=float, default=1.0, show_default=True, help="…backpressure.pid.proportional"),
+    click.option("--integral", type=float, default=0.2, show_default=True, help="…backpressure.pid.integral"),
+    click.option("--derived", type=float, default=0.0, show_default=True, help="…backpressure.pid.derived"),
+    click.option("--min-rate", type=float, default=100.0, show_default=True, help="…backpressure.pid.minRate"),
+    click.option(
+        "--max-rate-per-partition", type=float, default=0, help="…kafka.maxRatePerPartition  [default: 0, no cap]"
+    ),
+    click.option(
+        "--min-rate-per-partition", type=float, default=1, show_default=True, help="…kafka.minRatePerPartition"
+    ),
+    click.option(
+        "--behaviour",
+        type=click.Choice(["kafka-direct", "spark"]),
+        default="kafka-direct",
+        show_default=True,
+        help="Whose rules plan the batches.",
+    ),
+)
 
 
 @rate.command("simulate", epilog=EXAMPLES, short_help="Show rate, lag and delay of a stream, batch by batch.")

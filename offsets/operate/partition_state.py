@@ -24,28 +24,21 @@ class PartitionState:
 
     topic_partition: TopicPartition
     committed: int | None
-    earliest: int | None
-    end: int | None
-    lag: int | None
-    lost: int
-    cause: LossCause | None
+    earliest: int | None = None
+    end: int | None = None
+    lag: int | None = None
+    lost: int = 0
+    cause: LossCause | None = None
 
 
 def measure(standing: Standing, available: Available | None) -> tuple[PartitionState, ...]:
     """The state of each partition. `available` is None if the brokers were not asked."""
+    partitions = sorted(standing.partitions())
     if available is None:
-        return tuple(_unasked(p, standing.committed.get(p)) for p in sorted(standing.partitions()))
+        return tuple(PartitionState(topic_partition=p, committed=standing.committed.get(p)) for p in partitions)
     losses = find_start(standing.committed, available, topic_ids=standing.topic_ids).losses
     causes = {loss.topic_partition: loss.cause for loss in losses}
-    return tuple(
-        _measure(p, standing.committed.get(p), available, causes.get(p)) for p in sorted(standing.partitions())
-    )
-
-
-def _unasked(partition: TopicPartition, committed: int | None) -> PartitionState:
-    return PartitionState(
-        topic_partition=partition, committed=committed, earliest=None, end=None, lag=None, lost=0, cause=None
-    )
+    return tuple(_measure(p, standing.committed.get(p), available, causes.get(p)) for p in partitions)
 
 
 def _measure(
@@ -57,11 +50,5 @@ def _measure(
         lag = max(end - max(committed, earliest), 0)
         lost = max(earliest - committed, 0)
     return PartitionState(
-        topic_partition=partition,
-        committed=committed,
-        earliest=earliest,
-        end=end,
-        lag=lag,
-        lost=lost,
-        cause=cause,
+        topic_partition=partition, committed=committed, earliest=earliest, end=end, lag=lag, lost=lost, cause=cause
     )

@@ -13,8 +13,9 @@ import pytest
 from click.testing import CliRunner
 
 from kafka_direct.cli import main
-from kafka_direct.cli.offsets import _backup_name, _verb
-from kafka_direct.cli.offsets_table import duration, render_reset, render_show, reset_facts, show_facts
+from kafka_direct.cli.offsets._files import backup_name
+from kafka_direct.cli.offsets._table import duration, render_reset, render_show, reset_facts, show_facts
+from kafka_direct.cli.offsets.reset import _parse_where
 from kafka_direct.cli.talk import printable
 from kafka_direct.offsets import Available, Batch, OffsetLog, OffsetRange, TopicPartition
 from kafka_direct.offsets.model.position import At
@@ -278,7 +279,7 @@ def test_a_torn_log_is_named(checkpoint):
 @pytest.mark.parametrize(("name", "kept"), [("orders-1.0", "orders-1.0"), ("team/orders", "team_orders")])
 def test_the_old_position_is_kept_in_this_folder(name, kept):
     """Whatever a group is called."""
-    assert _backup_name(name, datetime(2026, 11, 19, 12, tzinfo=UTC)) == f"offsets-{kept}-20261119T120000Z.csv"
+    assert backup_name(name, datetime(2026, 11, 19, 12, tzinfo=UTC)) == f"offsets-{kept}-20261119T120000Z.csv"
 
 
 def test_help_has_examples():
@@ -343,7 +344,7 @@ def test_zero_is_a_position(flag, verb):
     flags = ("to_earliest", "to_latest", "to_current", "to_offset", "shift_by", "to_datetime", "by_duration")
     given = dict.fromkeys((*flags, "to_position", "from_file"))
 
-    assert _verb({**given, "to_earliest": False, flag: 0}) == verb
+    assert _parse_where({**given, "to_earliest": False, flag: 0}) == verb
 
 
 def test_what_a_terminal_cannot_show():

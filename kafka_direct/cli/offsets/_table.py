@@ -1,4 +1,4 @@
-"""What the offsets commands print: plain tables that can be copied, cut and searched, and JSON with the same facts."""
+"""What the commands print: plain tables for people, and JSON with the same facts for scripts."""
 
 from __future__ import annotations
 
@@ -78,43 +78,43 @@ def show_facts(
     }
 
 
-def render_reset(place: Place, moves: Sequence[PartitionReset]) -> str:
+def render_reset(place: Place, resets: Sequence[PartitionReset]) -> str:
     rows = [
         (
-            move.topic_partition.topic,
-            str(move.topic_partition.partition),
-            _number(move.prior),
+            reset.topic_partition.topic,
+            str(reset.topic_partition.partition),
+            _number(reset.prior),
             "→",
-            str(move.new),
-            str(move.reread),
-            str(move.skipped),
-            _remark(move),
+            str(reset.new),
+            str(reset.reread),
+            str(reset.skipped),
+            _remark(reset),
         )
-        for move in moves
+        for reset in resets
     ]
-    reread, skipped = sum(move.reread for move in moves), sum(move.skipped for move in moves)
+    reread, skipped = sum(reset.reread for reset in resets), sum(reset.skipped for reset in resets)
     total = ("", "", "", "", "", str(reread), str(skipped), "in all")
     return "\n".join([place.title, *_columns([_RESET, *rows, *([total] if len(rows) > 1 else [])], left={0, 7})])
 
 
-def reset_facts(place: Place, moves: Sequence[PartitionReset], *, executed: bool) -> dict[str, Any]:
+def reset_facts(place: Place, resets: Sequence[PartitionReset], *, executed: bool) -> dict[str, Any]:
     return {
         "kind": place.kind,
         "name": place.name,
         "executed": executed,
         "partitions": [
             {
-                "topic": move.topic_partition.topic,
-                "partition": move.topic_partition.partition,
-                "prior": move.prior,
-                "wanted": move.wanted,
-                "new": move.new,
-                "earliest": move.earliest,
-                "end": move.end,
-                "reread": move.reread,
-                "skipped": move.skipped,
+                "topic": reset.topic_partition.topic,
+                "partition": reset.topic_partition.partition,
+                "prior": reset.prior,
+                "wanted": reset.wanted,
+                "new": reset.new,
+                "earliest": reset.earliest,
+                "end": reset.end,
+                "reread": reset.reread,
+                "skipped": reset.skipped,
             }
-            for move in moves
+            for reset in resets
         ],
     }
 
@@ -189,9 +189,9 @@ def _lost(state: PartitionState) -> str:
     return f"{state.lost} {state.cause}" if state.cause is LossCause.AGED_OUT else state.cause.value
 
 
-def _remark(move: PartitionReset) -> str:
-    if move.end is None:
+def _remark(reset: PartitionReset) -> str:
+    if reset.end is None:
         return "no such partition"
-    if not move.is_in_range:
-        return f"out of range: {move.earliest} to {move.end}"
-    return f"clamped from {move.wanted}" if move.new != move.wanted else ""
+    if not reset.is_in_range:
+        return f"out of range: {reset.earliest} to {reset.end}"
+    return f"clamped from {reset.wanted}" if reset.new != reset.wanted else ""

@@ -1,52 +1,47 @@
-"""Which position an offsets command is about, and which Kafka it is asked of, from the flags that say so."""
+"""`Target`: the position that a command is about, and the Kafka that it asks, both from flags."""
 
 from __future__ import annotations
 
 import logging
 import re
-import sys
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from kafka_direct.cli.flags import add_options, prefixed
 from kafka_direct.errors import ConfigError
-from kafka_direct.options.properties import parse_properties
+from kafka_direct.offsets import Available
+
+from ._files import read_client_config
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Collection, Mapping
 
     from kafka_direct.broker import Cluster
+    from kafka_direct.offsets import TopicPartition
     from kafka_direct.offsets.operate.place import Place
     from kafka_direct.options import ClientParams
 
-F = TypeVar("F", bound="Callable[..., Any]")
-
 _STREAM_NAME = re.compile("[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 
-
-def target_options(command: F) -> F:
-    options = (
-        click.option("--group", metavar="GROUP", help="The consumer group."),
-        click.option(
-            "--checkpoint",
-            metavar="PATH",
-            help="The directory of ssc.checkpoint(...), or a query's checkpointLocation; any file system of pyarrow.",
-        ),
-        click.option(
-            "--stream", metavar="NAME", help="Which stream of the checkpoint, or which source of the query (0, 1, ...)."
-        ),
-        click.option("--bootstrap-servers", "--bootstrap-server", metavar="HOST:PORT,...", help="The brokers."),
-        click.option(
-            "--command-config",
-            metavar="FILE",
-            help="Client settings, in Java's keys or librdkafka's; values may be env:NAME or file:/path.",
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+target_options = add_options(
+    click.option("--group", metavar="GROUP", help="The consumer group."),
+    click.option(
+        "--checkpoint",
+        metavar="PATH",
+        help="The directory of ssc.checkpoint(...), or a query's checkpointLocation; any file system of pyarrow.",
+    ),
+    click.option(
+        "--stream", metavar="NAME", help="Which stream of the checkpoint, or which source of the query (0, 1, ...)."
+    ),
+    click.option("--bootstrap-servers", "--bootstrap-server", metavar="HOST:PORT,...", help="The brokers."),
+    click.option(
+        "--command-config",
+        metavar="FILE",
+        help="Client settings, in Java's keys or librdkafka's; values may be env:NAME or file:/path.",
+    ),
+)
 
 
 class Target:
@@ -73,29 +68,35 @@ class Target:
     def params(self) -> ClientParams:
         from kafka_direct.options import ClientParams  # noqa: PLC0415  only commands that talk to Kafka wait for it
 
-        params: dict[str, Any] = {} if self._config_file is None else _read_config(self._config_file)
+        params: dict[str, Any] = {} if self._config_file is None else {**read_client_config(self._config_file)}
         params.pop("group.id", None)
         if self._servers is not None:
             params["bootstrap.servers"] = self._servers
         if "bootstrap.servers" not in params:
             raise ConfigError("this needs Kafka: give --bootstrap-servers HOST:PORT, or the key in --command-config.")
-        try:
+        if self._config_file is None:
             return ClientParams.parse(params)
-        except ConfigError as error:
-            if self._config_file is None:
-                raise
-            raise ConfigError(f"--command-config {self._config_file}: {error}") from None
+        with prefixed(f"--command-config {self._config_file}"):
+            return ClientParams.parse(params)
 
     @cached_property
     def cluster(self) -> Cluster:
         from kafka_direct.broker import Cluster  # noqa: PLC0415
 
-        # What librdkafka complains of is in our errors; without a handler Python prints it line by line as well.
+        # Our errors repeat what librdkafka logs. Without a handler Python would print the log lines as well.
         logging.getLogger("kafka_direct").addHandler(logging.NullHandler())
         return Cluster(self.params)
 
+    def available(self, partitions: Collection[TopicPartition]) -> Available:
+        """What the brokers have of some partitions."""
+        from kafka_direct.options import Subscription  # noqa: PLC0415
+
+        if not partitions:
+            return Available(earliest={}, latest={}, topic_ids={})
+        return self.cluster.find_available(Subscription(partitions=frozenset(partitions)))
+
     def places(self) -> list[Place]:
-        """The one that was named, or all that a checkpoint holds."""
+        """The place that was named, or all places in the checkpoint."""
         if self.group is not None:
             from kafka_direct.broker import GroupPlace  # noqa: PLC0415
 
@@ -112,7 +113,7 @@ class Target:
         return named
 
     def place(self) -> Place:
-        """The one that was named; with several in a checkpoint it must be."""
+        """The one place. If the checkpoint has several, `--stream` must name one."""
         places = self.places()
         if len(places) > 1:
             raise ConfigError(f"{self.checkpoint} has {_names(places)}; choose one with --stream.")
@@ -132,7 +133,7 @@ class Target:
         return place
 
     def flags(self) -> list[str]:
-        """What names the same place again, on a command line."""
+        """The flags that name the same place again, for a command line."""
         named = {
             "--group": self.group,
             "--checkpoint": self.checkpoint,
@@ -141,27 +142,6 @@ class Target:
             "--command-config": self._config_file,
         }
         return [word for flag, value in named.items() if value is not None for word in (flag, value)]
-
-
-def read_text(path: str, flag: str) -> str:
-    """A small text file that a flag names; `-` is stdin."""
-    try:
-        if path == "-":
-            return sys.stdin.read()
-        return Path(path).read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise ConfigError(f"{flag} {path} is not UTF-8 text.") from None
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise ConfigError(f"{flag} {path} cannot be read: {reason}.") from None
-
-
-def _read_config(path: str) -> dict[str, Any]:
-    try:
-        return dict(parse_properties(read_text(path, "--command-config")))
-    except ConfigError as error:
-        text = str(error)
-        raise ConfigError(text if text.startswith("--") else f"--command-config {path}: {text}.") from None
 
 
 def _names(places: list[Place]) -> str:
