@@ -1,4 +1,4 @@
-"""The `kafka-direct` command. Groups are imported when they are called, so that `--help` does not wait for them."""
+"""The `kafka-direct` command. A group is imported only when it is called, so `--help` is fast."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kafka_direct.errors import ConfigError, KafkaDirectError, Refused
 
 from .talk import printable
 
-# Name of a group: where it is, and the line `kafka-direct --help` shows for it without importing it.
+# Each group's name, where it is, and its line in `kafka-direct --help`, which does not import it.
 _GROUPS = {
     "offsets": ("kafka_direct.cli.offsets:offsets", "See where a stream stands, and move it."),
     "rate": ("kafka_direct.cli.rate:rate", "See what backpressure settings do, before a stream runs with them."),
@@ -41,7 +41,7 @@ class _LazyGroup(click.Group):
             formatter.write_dl([(name, _GROUPS[name][1]) for name in sorted(_GROUPS)])
 
     def invoke(self, ctx: click.Context) -> Any:
-        # The one edge where this package's errors become a sentence on stderr and an exit code.
+        # Only here do errors of this package become a sentence on stderr and an exit code.
         try:
             return super().invoke(ctx)
         except ConfigError as error:
@@ -49,7 +49,7 @@ class _LazyGroup(click.Group):
         except Refused as error:
             raise _Failure(error, 3) from error
         except BrokenPipeError:
-            raise  # nobody reads any more; click ends quietly
+            raise  # the reader of the pipe has gone; click ends without a message
         except (KafkaDirectError, OSError) as error:
             raise _Failure(error, 1) from error
 

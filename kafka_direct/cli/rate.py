@@ -1,4 +1,4 @@
-"""`kafka-direct rate simulate`: parse, simulate, print. What a batch may take is decided in `kafka_direct.rate`."""
+"""`kafka-direct rate simulate`: parse flags, simulate, print. `kafka_direct.rate` decides what a batch may take."""
 
 from __future__ import annotations
 
@@ -146,14 +146,14 @@ def _plot(path: str, rows: Sequence[BatchRow], workload: Workload, title: str) -
     try:
         from .rate_plot import save_plot  # noqa: PLC0415 - matplotlib is optional, and slow to import
     except ModuleNotFoundError as missing:
-        # Only matplotlib may be missing: a broken install of anything else must not be taken for it.
+        # Another missing module is a broken installation, and must not be reported as a missing matplotlib.
         if cast("str", missing.name).partition(".")[0] != "matplotlib":
             raise
         raise ConfigError("--plot needs matplotlib: pip install 'kafka-direct[plot]'.") from None
     try:
         save_plot(path, rows, workload, title)
     except (OSError, ValueError) as error:
-        # matplotlib says a file ending it cannot write with a ValueError.
+        # matplotlib raises ValueError for a file ending that it cannot write.
         raise ConfigError(f"--plot cannot write {path}: {error}.") from error
 
 

@@ -1,4 +1,4 @@
-"""The picture of a simulated stream: rate, lag and delay over time, one under the other."""
+"""The plot of a simulated stream: rate, lag and delay over time, one below the other."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from kafka_direct.rate import Workload
     from kafka_direct.rate.simulation.stream import BatchRow
 
-# Okabe and Ito's palette: told apart by everyone, in grey too.
+# The palette of Okabe and Ito: colour-blind readers can tell these apart, and so can everyone in grey.
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#8a8a8a"
 
-# Any, because matplotlib types the keys one by one.
+# Any, because matplotlib gives each key a type of its own.
 STYLE: Any = {
     "font.size": 10,
     "axes.spines.top": False,
@@ -39,9 +39,9 @@ STYLE: Any = {
 
 
 def save_plot(path: str, rows: Sequence[BatchRow], workload: Workload, title: str) -> None:
-    """Writes the picture; the ending of the path says in which format."""
+    """Write the plot. The ending of the path decides its format."""
     with mpl.rc_context(STYLE):
-        # No pyplot: it would choose a backend by the environment, and keep the figure alive.
+        # Without pyplot, which would choose a backend by the environment and keep the figure in memory.
         figure = Figure(figsize=(9, 7.5), layout="constrained")
         FigureCanvasAgg(figure)
         rate, lag, delay = figure.subplots(3, 1, sharex=True)
@@ -61,7 +61,7 @@ def _draw_rate(axes: Any, seconds: Sequence[float], rows: Sequence[BatchRow], wo
     axes.step(seconds, able, where="post", color=GREY, linestyle="--", linewidth=1.2, label="sink can take")
     axes.step(seconds, arrived, where="post", color=GREEN, linewidth=1.2, label="arriving")
     axes.step(seconds, taken, where="post", color=BLUE, linewidth=1.8, label="taken by the batch")
-    # One giant batch would press everything else to the floor: cut it off, and write how high it goes.
+    # One very large batch would flatten all other lines. Cut it off, and write how high it is.
     top = 1.25 * max(*able, *arrived, 1.0)
     axes.set_ylim(0, top)
     if max(taken) > top:
@@ -108,6 +108,6 @@ def _finish(axes: Any, title: str, *, engineering: bool = True) -> None:
     if engineering:
         axes.yaxis.set_major_formatter(EngFormatter(sep=""))
     axes.tick_params(length=0)
-    # Above the panel, where no line can run behind it.
+    # Above the panel, where no line is drawn.
     axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=3, borderaxespad=0.2, handlelength=1.4)
     axes.margins(x=0.01)

@@ -1,6 +1,6 @@
-"""Results to stdout, talk to stderr, on any terminal.
+"""Output for any terminal: results go to stdout, messages to stderr.
 
-What its encoding lacks is spelled; control characters are not sent.
+A character that the terminal's encoding lacks is spelled out. Control characters are replaced.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def tell(news: str) -> None:
 
 
 def printable(text: str, stream: TextIO) -> str:
-    # Names of groups and clients are other people's: an escape sequence in one would be obeyed by the terminal.
+    # Other people choose the names of groups and clients. The terminal would obey an escape sequence in a name.
     text = "".join(character if character.isprintable() or character == "\n" else "?" for character in text)
     encoding = getattr(stream, "encoding", None) or "utf-8"
     try:

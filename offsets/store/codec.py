@@ -1,4 +1,4 @@
-"""Batches as text: one versioned JSON object a file, offsets in Spark's own shape, `{"topic":{"0":23}}`."""
+"""Batches as text: one versioned JSON object per file, with offsets in Spark's shape, `{"topic":{"0":23}}`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticErro
 
 
 def encode_offsets(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """Offsets in Spark's shape, in order.
+    """Offsets in Spark's shape, sorted.
 
     >>> encode_offsets({TopicPartition("t", 10): 7, TopicPartition("t", 2): 0})
     {'t': {'2': 0, '10': 7}}
@@ -59,7 +59,7 @@ def decode_offsets(shape: Mapping[str, Mapping[str, int]]) -> dict[TopicPartitio
 
 
 def encode_batch(batch: Batch) -> str:
-    """A batch as one line of JSON; equal batches give equal text."""
+    """A batch as one line of JSON. Equal batches give equal text."""
     reset = {"reset": True} if batch.is_reset else {}
     gone = {"gone": _encode_partitions(batch.gone)} if batch.gone else {}
     return _dump(
@@ -106,13 +106,14 @@ def encode_commit(batch_id: int) -> str:
 
 
 def decode_commit(text: str) -> int:
-    """The id of the committed batch; raises as `decode_batch` does."""
+    """The id of the committed batch. Raises what `decode_batch` raises."""
     batch_id = int(_load(text)["batchId"])
     return _same(batch_id, encode_commit(batch_id), text)
 
 
 def _same(record: T, written: str, text: str) -> T:
-    # What was read must say all that the text says: a cut line end, a 1.5 read as 1, a key nobody reads are not ours.
+    # Writing the record again must give the same text. Otherwise the text is not ours: its end was cut off, it has a
+    # key that we do not read, or a number such as 1.5 that was read as 1.
     if written != text:
         raise ValueError("it says something else than what was read from it")
     return record

@@ -1,8 +1,9 @@
 """`LogFiles`: small files in one folder of any pyarrow file system, each written whole or not at all.
 
-On a local disk a file is written under a hidden name, synced, and linked into place: a reader never sees half of it, it
-survives a power cut, and of two writers of one name exactly one wins. Object stores show a file only when its upload is
-complete, so there it is written directly. Elsewhere (HDFS) it is written hidden and renamed, which is atomic there.
+On a local disk a file is written under a hidden name, synced, and linked to its name. So a reader never sees half a
+file, a file survives a power cut, and of two writers of one name exactly one wins. Object stores show a file only after
+its upload is complete, so the file is written directly. Other file systems (HDFS) rename atomically, so the file is
+written under a hidden name and renamed.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ class LogFiles:
 
     @classmethod
     def open(cls, uri: str, *below: str) -> LogFiles:
-        """The folder `below` a path or URI as Spark writes them (`/x`, `file:/x`, `s3a://bucket/x`, `hdfs://…`).
+        """The folder `below` a path or URI in Spark's form (`/x`, `file:/x`, `s3a://bucket/x`, `hdfs://…`).
 
-        Spark escapes nothing: a space, `#` or `%20` in a `file:` URI is part of the folder's name.
+        Spark does not escape a URI: a space, `#` or `%20` in a `file:` URI is part of the folder's name.
 
         Raises:
             ConfigError: pyarrow has no file system for the URI.
@@ -50,7 +51,7 @@ class LogFiles:
         return f"{self.folder}/{name}"
 
     def names(self) -> Iterator[str]:
-        """The names in the folder, in no order, folders with a slash; none if there is no folder yet."""
+        """The names in the folder, in no order. A subfolder ends with a slash. Empty if the folder does not exist."""
         try:
             infos = self._fs.get_file_info(fs.FileSelector(self.folder, allow_not_found=True))
         except FileNotFoundError:  # pyarrow looks twice, and raises if a driver makes the folder in between
@@ -64,12 +65,12 @@ class LogFiles:
             return str(stream.read().decode("utf-8"))
 
     def modified(self, name: str) -> float | None:
-        """When a file was written last, by the file system's clock; None if it is not there."""
+        """When a file was last written, in seconds by the file system's clock. None if there is no such file."""
         info = self._fs.get_file_info(self.path(name))
         return None if info.mtime_ns is None or not info.is_file else info.mtime_ns / 1e9
 
     def create(self, name: str, text: str) -> bool:
-        """Write a new file. False, and nothing written, if the name is taken."""
+        """Write a new file. If the name is taken, write nothing and return False."""
         if isinstance(self._fs, fs.LocalFileSystem):
             return self._create_local(name, text)
         if self._fs.get_file_info(self.path(name)).type != fs.FileType.NotFound:
@@ -78,7 +79,7 @@ class LogFiles:
         return True
 
     def replace(self, name: str, text: str) -> None:
-        """Write a file, over what stands there."""
+        """Write a file, or overwrite it."""
         if self._fs.type_name in _WRITES_APPEAR_WHOLE:
             self._write(self.path(name), text)
         elif isinstance(self._fs, fs.LocalFileSystem):
@@ -126,7 +127,7 @@ class LogFiles:
 
 
 def _hidden(name: str) -> str:
-    # No two writers share one: drivers in containers have the same process id.
+    # A random name, because drivers in containers can have the same process id.
     return f".{name}.{uuid4().hex}.tmp"
 
 
@@ -140,7 +141,7 @@ def _locate(uri: str) -> tuple[fs.FileSystem, str]:
     try:
         filesystem, path = fs.FileSystem.from_uri(quote(pyarrow_scheme + uri[scheme.end(1) :], safe=_URI_CHARACTERS))
     except ValueError:
-        # Not the URI itself, which may hold a key.
+        # The message does not show the URI, which may contain a key.
         raise ConfigError(
             f"The checkpoint directory is a {scheme[1]}: URI that pyarrow has no file system for; give a local path, "
             "or a URI of s3, gs, abfs or hdfs."

@@ -1,7 +1,7 @@
-"""`Lease`: a driver's word that it runs a stream, good for a while.
+"""`Lease`: a driver's note that it is running a stream. It is valid for a limited time.
 
-It guards nothing: two drivers are kept apart by the batch ids of the log. It is there for whoever would move a stream
-by hand, to be told beforehand. It runs out by itself, so that a driver that crashed locks nobody out.
+It is not a lock: the batch ids of the log keep two drivers apart. It warns an operator before a reset of a stream that
+is running. It expires by itself, so a driver that crashed blocks nobody.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 log = logging.getLogger("kafka_direct")
 
 VERSION = 1
-SHORTEST_MS = 60_000  # as long as the driver waits for brokers that are away
+SHORTEST_MS = 60_000  # as long as the driver waits for brokers that do not answer
 INTERVALS = 3
-RENEWALS = 6  # within the time that a lease is good for
+RENEWALS = 6  # while one lease is valid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """A driver ran at `at_ms`, and says so again before `valid_ms` are over.
+    """A driver was running at `at_ms`. It renews the lease before `valid_ms` have passed.
 
     >>> Lease(at_ms=1000, valid_ms=500).is_good(1499), Lease(at_ms=1000, valid_ms=500).is_good(1500)
     (True, False)
@@ -38,12 +38,12 @@ class Lease:
         return now_ms < self.at_ms + self.valid_ms
 
     def is_due(self, now_ms: int) -> bool:
-        """Whether it should be said again: often enough that a late batch does not matter."""
+        """Whether it is time to renew it. A late batch leaves time enough."""
         return now_ms >= self.at_ms + self.valid_ms // RENEWALS
 
     @classmethod
     def of_interval(cls, interval_ms: int, now_ms: int) -> Lease:
-        """The lease of a driver that plans a batch each interval.
+        """The lease of a driver that plans a batch in each interval.
 
         >>> Lease.of_interval(1000, now_ms=5)
         Lease(at_ms=5, valid_ms=60000)
@@ -59,7 +59,7 @@ def decode_lease(text: str) -> Lease:
     """The inverse of `encode_lease`.
 
     Raises:
-        ValueError, TypeError, LookupError, AttributeError: the text is something else.
+        one of `codec.UNREADABLE`: the text is something else.
     """
     record = json.loads(text)
     if record["version"] != VERSION:

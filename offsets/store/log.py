@@ -1,7 +1,7 @@
-"""`OffsetLog`: what was planned and what was committed, batch by batch. The one source of truth for a stream's place.
+"""`OffsetLog`: which batches a direct stream planned, and which it committed. The only record of its position.
 
 `offsets/<batch id>` is written before a batch's job runs, `commits/<batch id>` when all its outputs have succeeded.
-`lease` is no part of it: it says that a driver is running, for whoever would move the stream.
+`lease` is not part of the log. It tells an operator, before a reset, that a driver is running.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class OffsetLog:
     """The log of the stream `name` below a checkpoint directory (a path or URI of any pyarrow file system)."""
 
     def __init__(self, checkpoint: str, name: str) -> None:
-        from .files import LogFiles  # noqa: PLC0415  it loads pyarrow, which workers and the command line can do without
+        from .files import LogFiles  # noqa: PLC0415  it loads pyarrow, which workers do not need
 
         self._plans = LogFiles.open(checkpoint, FOLDER, name, "offsets")
         self._commits = LogFiles.open(checkpoint, FOLDER, name, "commits")
@@ -44,12 +44,14 @@ class OffsetLog:
         return self._stream.folder
 
     def load(self) -> History:
-        """Everything the log knows.
+        """All batches in the log.
 
         Raises:
-            CorruptLog: a file is torn or foreign, a batch between two others is missing, or a commit has lost its plan.
+            CorruptLog: a file is torn or not ours, a batch between two others is missing, or the newest commit has no
+                plan.
         """
-        # Commits first: a driver may plan and commit batches while we read, and it writes the plan before the commit.
+        # Commits first. A driver may plan and commit a batch while we read. With plans first, we could miss its plan
+        # and still find its commit.
         commits = self._load_all(self._commits, decode_commit, lambda b: b)
         batches = self._load_all(self._plans, decode_batch, lambda b: b.id)
         for before, after in pairwise(batches):
@@ -58,14 +60,14 @@ class OffsetLog:
         first, last = (batches[0].id, batches[-1].id) if batches else (0, -1)
         if commits and commits[-1] > last:
             raise self._missing(commits[-1], "its commit is there")
-        # A commit older than every plan is what a crash in prune() leaves.
+        # A crash in prune() leaves a commit that is older than every plan. It is ignored.
         return History(batches, [id_ for id_ in commits if id_ >= first])
 
     def plan(self, batch: Batch) -> None:
-        """Write down a new batch, for ever.
+        """Write a new batch. Its ranges never change.
 
         Raises:
-            Fenced: the batch id is taken: another driver runs on this log, be its ranges the same or not.
+            Fenced: the batch id is taken, even with the same ranges: another driver runs on this log.
         """
         name = str(batch.id)
         if not self._plans.create(name, encode_batch(batch)):
@@ -76,38 +78,38 @@ class OffsetLog:
             )
 
     def add_time(self, batch: Batch) -> None:
-        """Write a logged batch again with one more of its times; its ranges are the same."""
+        """Write a batch again with one more of its batch times. Its ranges stay the same."""
         self._plans.replace(str(batch.id), encode_batch(batch))
 
     def commit(self, batch_id: int) -> None:
-        """Note that all outputs of a batch have succeeded. Once is as good as twice."""
+        """Write that all outputs of a batch have succeeded. A second call changes nothing."""
         self._commits.create(str(batch_id), encode_commit(batch_id))
 
     def prune(self, ids: Iterable[int]) -> None:
         """Remove batches, the oldest first.
 
-        The plan goes before its commit: a crash between the two leaves a commit without a plan, which means nothing.
-        The other way round a finished batch would look unfinished, and run again.
+        Each plan is removed before its commit. A crash between the two leaves a commit without a plan, which `load`
+        ignores. In the other order it would leave a plan without a commit, and the batch would run again.
         """
         for id_ in sorted(ids):
             for files in (self._plans, self._commits):
-                # Gone with an attempt that failed half way; or superseded by a reset, and never committed.
+                # An earlier call that failed half way has removed it, or a reset ended the batch before its commit.
                 with suppress(FileNotFoundError):
                     files.delete(str(id_))
 
     def lease(self) -> Lease | None:
-        """What a driver said of itself last; None if none runs, or if it cannot be read."""
+        """The last lease that a driver wrote. None if no driver runs, or the file cannot be read."""
         try:
             return decode_lease(self._stream.read(LEASE))
         except (FileNotFoundError, *UNREADABLE):
             return None
 
     def renew(self, lease: Lease) -> None:
-        """Say that a driver is running."""
+        """Write that a driver is running."""
         self._stream.replace(LEASE, encode_lease(lease))
 
     def release(self) -> None:
-        """Say that none is."""
+        """Write that no driver is running."""
         with suppress(FileNotFoundError):
             self._stream.delete(LEASE)
 
@@ -129,13 +131,13 @@ class OffsetLog:
         return sorted(int(name) for name in names)
 
     def _load_all(self, files: LogFiles, decode: Callable[[str], T], id_of: Callable[[T], int]) -> list[T]:
-        """Every record, oldest first."""
+        """All records of a folder, oldest first."""
         records = []
         for id_ in reversed(self._ids(files)):
             try:
                 records.append(self._load(files, id_, decode, id_of))
             except FileNotFoundError:
-                break  # a driver prunes while we read: the oldest first, so those before it are gone as well
+                break  # a driver prunes while we read, the oldest first: the older ones are gone too
         return records[::-1]
 
     def _load(self, files: LogFiles, id_: int, decode: Callable[[str], T], id_of: Callable[[T], int]) -> T:

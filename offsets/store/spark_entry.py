@@ -1,7 +1,7 @@
-"""One entry of a Structured Streaming query's offset log, as Spark writes it: a version, metadata, a line per source.
+"""`SparkEntry`: one entry of Spark's offset log of a query. It has a version, metadata, and a line per source.
 
-Version 1 lists the sources in their order, version 2 has `name:offset` lines. A reset is an entry like any other, with
-a word of ours among the settings that Spark keeps in the metadata, of which it reads those it knows.
+Version 1 lists the sources in order, version 2 has `name:offset` lines. A reset is an entry like any other, marked by a
+setting of ours in the metadata. Spark keeps a batch's settings there, and ignores those that it does not know.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RESET = "kafka_direct.reset"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkEntry:
-    """What a batch of a query ends at, by source; a name is the source's place in the query, or what it was called."""
+    """Where a batch ends in each source. A source's name is its number in the query, or the name that it was given."""
 
     version: str
     metadata: Mapping[str, Any]
@@ -39,13 +39,13 @@ class SparkEntry:
         return RESET in self.metadata.get("conf", {})
 
     def offsets(self) -> dict[str, dict[TopicPartition, int]]:
-        """The offsets of each source that is a Kafka source, told by its shape: `{"topic":{"0":23}}`."""
+        """The offsets of each Kafka source. It is recognised by the shape of its offsets: `{"topic":{"0":23}}`."""
         found = {name: kafka_offsets(text) for name, text in self.sources.items()}
         return {name: offsets for name, offsets in found.items() if offsets is not None}
 
     def reset(self, source: str, offsets: Mapping[TopicPartition, int], *, now_ms: int) -> SparkEntry:
-        """The entry that moves one source and leaves the others where they are."""
-        # Spark tells offsets apart by their text: written otherwise, the same ones would look like news.
+        """The entry that resets one source and leaves the others where they are."""
+        # Spark compares offsets as text. With other spaces the same offsets would look like new ones.
         separators = (", ", ": ") if '": ' in self.sources[source] else (",", ":")
         text = json.dumps(encode_offsets(offsets), separators=separators)
         conf = {**self.metadata.get("conf", {}), RESET: "true"}
@@ -83,18 +83,18 @@ def decode_entry(text: str) -> SparkEntry:
 
 
 def encode_commit_like(commit: str | None) -> str:
-    """The commit of a reset: it says what the one before said, that the watermark stays where it is."""
+    """The commit of a reset. It repeats the commit before it, so that the watermark stays."""
     return 'v1\n{"nextBatchWatermarkMs":0}' if commit is None else commit
 
 
 def decode_initial(text: str) -> dict[TopicPartition, int] | None:
-    """Where Spark's `kafka` source began, which it keeps in `sources/<n>/0`; None if the text says something else."""
+    """Where Spark's `kafka` source began, from the text of `sources/<n>/0`. None if the text is something else."""
     lines = text.lstrip("\0").split("\n")
     return kafka_offsets(lines[1]) if lines[0] == "v1" and len(lines) > 1 else None
 
 
 def kafka_offsets(text: str) -> dict[TopicPartition, int] | None:
-    """The offsets of a Kafka source, of Spark's own too; None for those of another kind."""
+    """The offsets of a Kafka source, ours or Spark's. None if the text is of another kind of source."""
     try:
         return decode_offsets(json.loads(text))
     except (ValueError, RecursionError):

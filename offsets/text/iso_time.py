@@ -1,4 +1,4 @@
-"""Times as Kafka's own tools take them: `--to-datetime 2026-11-18T10:00:00.000` and `--by-duration P1DT2H`. Pure."""
+"""Times in the forms of Kafka's own tools: `--to-datetime 2026-11-18T10:00:00.000`, `--by-duration P1DT2H`. Pure."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _DURATION = re.compile(
 
 
 def parse_datetime(text: str) -> Since:
-    """The first record at or after a time; without a zone it is UTC, as in Kafka's tools.
+    """The first record at or after a time. A time without a zone is UTC, as in Kafka's tools.
 
     >>> print(parse_datetime("2026-11-18T10:00:00.000"), parse_datetime("2026-11-18T10:00:00+01:00"))
     @2026-11-18T10:00:00Z @2026-11-18T09:00:00Z
 
     Raises:
-        ConfigError: it is no time, or one before 1970.
+        ConfigError: the text is not a time, or the time is before 1970.
     """
     try:
         moment = datetime.fromisoformat(text.strip())
@@ -32,18 +32,18 @@ def parse_datetime(text: str) -> Since:
         raise ConfigError(f"{text!r} is not a time; write it as 2026-11-18T10:00:00 (UTC) or with +01:00.") from None
     aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     since = parse_single("@" + aware.isoformat())
-    assert isinstance(since, Since), "the grammar's word for a time"
+    assert isinstance(since, Since), "the grammar reads @ as a time"
     return since
 
 
 def parse_duration(text: str) -> Ago:
-    """The first record at or after a time ago, in ISO 8601.
+    """The first record at or after a time ago, which is given as an ISO 8601 duration.
 
     >>> print(parse_duration("PT10M"), parse_duration("P1DT2H"), parse_duration("PT0.5S"))
     -10m -1d2h -500ms
 
     Raises:
-        ConfigError: it is no duration of days, hours, minutes and seconds.
+        ConfigError: the text is not a duration in days, hours, minutes and seconds.
     """
     match = _DURATION.fullmatch(text.strip())
     if match is None:

@@ -22,7 +22,7 @@ _FORM = 'lines of topic,partition,offset as kafka-consumer-groups.sh exports the
 
 
 def encode_csv(offsets: Mapping[TopicPartition, int]) -> str:
-    """Offsets as Kafka's tool exports those of one group.
+    """Offsets in the form in which Kafka's tool exports one group.
 
     >>> print(encode_csv({TopicPartition("orders", 10): 7, TopicPartition("orders", 2): 0}), end="")
     orders,2,0
@@ -36,7 +36,7 @@ def encode_csv(offsets: Mapping[TopicPartition, int]) -> str:
 
 
 def encode_json(offsets: Mapping[TopicPartition, int]) -> str:
-    """Offsets as Spark's options take them.
+    """Offsets in the form of Spark's options.
 
     >>> print(encode_json({TopicPartition("orders", 0): 7}), end="")
     {"orders":{"0":7}}
@@ -45,13 +45,13 @@ def encode_json(offsets: Mapping[TopicPartition, int]) -> str:
 
 
 def decode_listing(text: str, group: str | None = None) -> dict[TopicPartition, Position]:
-    """What was exported, by this package or by Kafka's tool, which may list several groups.
+    """The positions in an export of this package or of Kafka's tool. The tool's may list several groups.
 
     >>> decode_listing("orders,0,42")
     {TopicPartition(topic='orders', partition=0): At(offset=42)}
 
     Raises:
-        ConfigError: it is neither form, or says nothing; the message names the line.
+        ConfigError: the text has neither form, or no position. The message names the line.
     """
     if text.lstrip("\ufeff \t\r\n").startswith("{"):
         positions = parse_position(text.strip("\ufeff \t\r\n"))

@@ -1,6 +1,6 @@
-"""The grammar of positions: every form in which users write where to begin, read into a `Position`.
+"""The grammar of positions: it reads every form in which users write a position into a `Position`.
 
-Pure. What a position means is not decided here, and nothing is guessed: what is not in the grammar is refused.
+Pure. What a position means is not decided here. A text that is not in the grammar is refused, never guessed.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _WORD = re.compile(r"([a-z]+)\s*(?:([+-])\s*([0-9]{1,19}))?")
 
 
 def parse_position(value: str | int | Position | Mapping[Any, Any]) -> Position | Positions:
-    """Read a position, or positions by partition, in any form users write them.
+    """Read one position, or positions by partition, in any form that users write.
 
-    A mapping has `TopicPartition` keys, or the nested shape of Spark's JSON. What is parsed already passes through.
+    A mapping has `TopicPartition` keys, or the nested shape of Spark's JSON. A parsed value is returned as it is.
 
     >>> parse_position("latest-100"), parse_position(-2), parse_position("-10m")
     (Latest(minus=100), Earliest(plus=0), Ago(ms=600000))
@@ -61,7 +61,7 @@ def parse_position(value: str | int | Position | Mapping[Any, Any]) -> Position 
 
 
 def parse_single(value: str | int | Position) -> Position:
-    """Read the position of one partition: the grammar without its JSON.
+    """Read the position of one partition, in any form except JSON.
 
     >>> parse_single("smallest")
     Earliest(plus=0)
@@ -117,7 +117,7 @@ def _timestamp_ms(value: str, text: str) -> int:
         raise ConfigError(f"The time {value!r} has no zone; add Z for UTC ({example}) or an offset such as +01:00.")
     if moment < EPOCH:
         raise ConfigError(f"The time {value!r} is before 1970, where Kafka's timestamps begin; write earliest.")
-    # Rounded up: the first record at or after half a millisecond is one at or after the next whole one.
+    # Rounded up: Kafka's times are whole milliseconds, so no record lies between this time and the next whole one.
     return -((EPOCH - moment) // timedelta(milliseconds=1))
 
 
