@@ -25,9 +25,9 @@ def add_options(*options: Callable[[F], F]) -> Callable[[F], F]:
 
 
 @contextmanager
-def prefixed(flag: str) -> Iterator[None]:
-    """Put the flag in front of a ConfigError that is raised inside."""
+def prefixed(flag: str, end: str = "") -> Iterator[None]:
+    """Put the flag in front of a ConfigError that is raised inside, and `end` behind it."""
     try:
         yield
     except ConfigError as error:
-        raise ConfigError(f"{flag}: {str(error).removesuffix('.')}.") from None
+        raise ConfigError(f"{flag}: {error}{end}") from None

@@ -209,6 +209,7 @@ RESET = ("reset", *CHK, *SERVERS, "--all-topics")
         (["show", *GROUP, *SERVERS, "--stream", "x"], "--stream belongs to --checkpoint"),
         (["show", *CHK, "--stream", "x"], "there is no x in {chk}; it has orders."),
         (["show", *CHK, "--topic", "t:x"], "--topic 't:x' is not of the form NAME or NAME:0,3"),
+        (["show", *GROUP, "--topic", "t:x"], "--topic 't:x' is not of the form NAME or NAME:0,3"),
         (["show", *CHK, "--topic", f"t:{'1' * 5000}"], "is not of the form NAME or NAME:0,3"),
         (["show", *CHK, "--topic", ":1"], "--topic ':1' is not of the form"),
         (["show", *CHK, "--topic", "t:"], "--topic 't:' is not of the form"),
@@ -248,7 +249,7 @@ def test_what_cannot_be_meant(checkpoint, arguments, said):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("bootstrap.servers=localhost:1\nsasl.pasword=hunter2", "did you mean sasl.password"),
+        ("bootstrap.servers=localhost:1\nsasl.pasword=hunter2", "did you mean sasl.password?\n"),
         ("bootstrap.servers=localhost:1\nsasl.jaas.config=hunter2", "sasl.jaas.config"),
         ("bootstrap.servers=localhost:1\nssl.truststore.location=x\nssl.truststore.password=hunter2", "is of type"),
         ("sasl.password=hunter2", "this needs Kafka"),

@@ -31,7 +31,7 @@ def read_client_config(path: str) -> dict[str, str]:
     from kafka_direct.options.properties import parse_properties  # noqa: PLC0415  help must not wait for it
 
     text = _read("--command-config", path)
-    with prefixed(f"--command-config {path}"):
+    with prefixed(f"--command-config {path}", end="."):
         return parse_properties(text)
 
 
