@@ -27,15 +27,17 @@ if TYPE_CHECKING:
         OutOfOrder,
         Refused,
     )
+    from .metrics import Lag, LagListener, lag
     from .offsets import OffsetRange, TopicPartition
-    from .sql import Lag, LagListener, lag, source
+    from .sql import source
 
 _NAMES = {
     "dstream": "DirectKafkaInputDStream KafkaMessage KafkaRDD createDirectStream createRDD utf8_decoder",
     "errors": "ArgumentTypeError BrokerError BrokerUnavailable ConfigError CorruptLog Fenced KafkaDirectError "
     "OffsetsLost OutOfOrder Refused",
     "offsets": "OffsetRange TopicPartition",
-    "sql": "Lag LagListener lag source",
+    "metrics": "Lag LagListener lag",
+    "sql": "source",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 

@@ -5,8 +5,6 @@ process for the life of a query, `read` in the workers. Nothing here outlives a 
 """
 
 from .data_source import KafkaDirectSource
-from .lag_listener import LagListener
-from .query_lag import Lag, lag
 from .transformed import source
 
-__all__ = ["KafkaDirectSource", "Lag", "LagListener", "lag", "source"]
+__all__ = ["KafkaDirectSource", "source"]

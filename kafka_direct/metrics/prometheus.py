@@ -14,7 +14,14 @@ if TYPE_CHECKING:
 
     from kafka_direct.offsets import TopicPartition
 
-    from .query_lag import Lag
+    from .lag import Lag
+
+
+# By name: what it says, and where it is in a `Lag`; None is not shown.
+METRICS: dict[str, tuple[str, Callable[[Lag], float | None]]] = {
+    "kafka_direct_lag_records": ("Records between a query and the end of a partition.", lambda lag: lag.records),
+    "kafka_direct_lag_seconds": ("Seconds between a query and the end of a partition.", lambda lag: lag.seconds),
+}
 
 
 class LagMetrics(Collector):
@@ -27,12 +34,11 @@ class LagMetrics(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         lags = list(self._read())
-        for metric in ("records", "seconds"):
-            text = f"{metric.capitalize()} between a query and the end of a partition."
-            gauge = GaugeMetricFamily(f"kafka_direct_lag_{metric}", text, labels=("query", "topic", "partition"))
+        for metric, (text, value_of) in METRICS.items():
+            gauge = GaugeMetricFamily(metric, text, labels=("query", "topic", "partition"))
             for name, by_partition in lags:
                 for partition, lag in by_partition.items():
-                    if (value := getattr(lag, metric)) is not None:
+                    if (value := value_of(lag)) is not None:
                         gauge.add_metric((name, partition.topic, str(partition.partition)), value)
             yield gauge
 

@@ -12,10 +12,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from kafka_direct.errors import ConfigError
+from kafka_direct.metrics.lag import Lag, measure, read_reports
+from kafka_direct.metrics.listener import LagListener
 from kafka_direct.offsets import TopicPartition
-from kafka_direct.sql import query_lag
-from kafka_direct.sql.lag_listener import LagListener
-from kafka_direct.sql.query_lag import Lag, measure, read_reports
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -38,7 +37,7 @@ def lags(*reports):
 
 def test_examples_are_true():
     """Every doctest of the module gives what it shows."""
-    assert doctest.testmod(query_lag).failed == 0
+    assert doctest.testmod(sys.modules[measure.__module__]).failed == 0
 
 
 def test_nothing_is_known_before_the_first_batch():
@@ -145,7 +144,7 @@ def test_two_listeners(listener):
 def test_without_prometheus_client(listener, monkeypatch):
     """A callback needs no library; what does need it is refused with the line that installs it."""
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
-    monkeypatch.delitem(sys.modules, "kafka_direct.sql.lag_metrics", raising=False)
+    monkeypatch.delitem(sys.modules, "kafka_direct.metrics.prometheus", raising=False)
     made = listener(lambda name, lags: None)
 
     for use in (made.text, lambda: listener(port=0)):

@@ -12,15 +12,15 @@ from pyspark.sql.streaming import StreamingQueryListener
 from kafka_direct.checkpointed import public
 from kafka_direct.errors import ConfigError
 
-from .query_lag import Lag, measure, read_reports
+from .lag import Lag, measure, read_reports
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafka_direct.offsets import TopicPartition
 
-    from .lag_metrics import LagMetrics
-    from .query_lag import Report
+    from .lag import Report
+    from .prometheus import LagMetrics
 
     Lags: TypeAlias = dict[TopicPartition, Lag]
 
@@ -97,7 +97,7 @@ class LagListener(StreamingQueryListener):
 
     def _metrics(self) -> LagMetrics:
         try:
-            from .lag_metrics import LagMetrics  # noqa: PLC0415 - prometheus_client is optional
+            from .prometheus import LagMetrics  # noqa: PLC0415 - prometheus_client is optional
         except ModuleNotFoundError as missing:
             if str(missing.name).partition(".")[0] != "prometheus_client":
                 raise

@@ -1,0 +1,6 @@
+"""What is measured of a stream, and how it is shown. A new metric is a field of `Lag` and a row of `METRICS`."""
+
+from .lag import Lag, lag
+from .listener import LagListener
+
+__all__ = ["Lag", "LagListener", "lag"]
