@@ -122,7 +122,7 @@ class Reading:
     min_partitions: int | None
     max_records: int | None
     poll_seconds: float
-    value_format: str  # binary or json
+    value_format: str  # a name that kafka_direct.decode.formats has
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,7 +312,7 @@ def _reading(texts: OptionTexts) -> Reading:
         min_partitions=texts.count("minPartitions", None),
         max_records=texts.count("maxRecordsPerPartition", None),
         poll_seconds=texts.count("kafkaConsumer.pollTimeoutMs", DEFAULT_POLL_MS) / 1000,
-        value_format=texts.choice("valueFormat", ("binary", "json")),
+        value_format=(texts.text("valueFormat") or "binary").strip().lower(),
     )
 
 

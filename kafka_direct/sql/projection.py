@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
-from kafka_direct.decode.json_value import check_json_type, decode_json
+from kafka_direct.decode.formats import find_format
 from kafka_direct.errors import ConfigError
 
 from .schema import arrow_columns, fetched_columns
@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 class Projection:
     """What is fetched, what is made of it, and what comes out.
 
-    `decoded` has the same columns as `fetched`, with a JSON value as the struct that it holds.
+    `decoded` has the same columns as `fetched`, with a value as its format makes it.
     """
 
     fetched: pa.Schema
     decoded: pa.Schema
     output: pa.Schema
+    value_format: str = "binary"
     transform: Transform | None = None
 
     @classmethod
@@ -48,11 +49,13 @@ class Projection:
         """
         wanted = schema if transform is None or columns is None else columns
         decoded = arrow_columns(wanted)
-        fetched = fetched_columns(wanted, decoded, is_json=value_format == "json")
-        for field, raw in zip(decoded, fetched, strict=True):
-            if field.type != raw.type:
-                check_json_type(field.type)
-        return cls(fetched=fetched, decoded=decoded, output=arrow_columns(schema), transform=transform)
+        return cls(
+            fetched=fetched_columns(wanted, decoded, find_format(value_format)),
+            decoded=decoded,
+            output=arrow_columns(schema),
+            value_format=value_format,
+            transform=transform,
+        )
 
     def apply(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         is_raw = self.decoded.equals(self.fetched)
@@ -61,8 +64,9 @@ class Projection:
             yield from [batch] if self.transform is None else self._transformed(batch, self.transform)
 
     def _decode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        decode = find_format(self.value_format).decode
         arrays = [
-            array if array.type == field.type else decode_json(array, field.type)
+            array if array.type == field.type else decode(array, field.type)
             for array, field in zip(batch.columns, self.decoded, strict=True)
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self.decoded)

@@ -22,6 +22,8 @@ from kafka_direct.errors import ConfigError
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kafka_direct.decode.formats import Format
+
 _COLUMNS = StructType(
     [
         StructField("key", BinaryType()),
@@ -47,10 +49,10 @@ def arrow_columns(schema: StructType) -> pa.Schema:
     return to_arrow_schema(schema, timezone="UTC")
 
 
-def fetched_columns(schema: StructType, columns: pa.Schema, *, is_json: bool) -> pa.Schema:
+def fetched_columns(schema: StructType, columns: pa.Schema, value_format: Format) -> pa.Schema:
     """What to fetch for a schema of the source's, or of a user's that names some of its columns.
 
-    With `is_json` a value that is a struct is fetched as bytes, to be decoded.
+    A value that its format makes is fetched as bytes.
 
     Raises:
         ConfigError: a column is not the source's, or is of a type that it cannot be read as.
@@ -60,7 +62,8 @@ def fetched_columns(schema: StructType, columns: pa.Schema, *, is_json: bool) ->
         name, kinds = field.name.lower(), types.get(field.name.lower())
         if kinds is None:
             raise ConfigError(f"there is no column {field.name}; the columns are {', '.join(COLUMN_TYPES)}.")
-        if is_json and name == "value" and isinstance(schema[place].dataType, StructType):
+        if name == "value" and value_format.decodes(field.type):
+            value_format.check(field.type)
             columns = columns.set(place, field.with_type(kinds[0]))
         elif field.type not in kinds:
             wanted = " or ".join(_SQL_NAMES[str(kind)] for kind in kinds)

@@ -137,7 +137,6 @@ def test_positions_by_partition_name_each_partition():
         ({"includeHeaders": "1"}, "option includeHeaders is '1'; give true or false"),
         ({"minPartitions": "-1"}, "option minPartitions is '-1'"),
         ({"groupIdPrefix": ""}, "option groupIdPrefix is empty"),
-        ({"valueFormat": "avro"}, "option valueFormat is 'avro'; give binary or json"),
         ({"backpressure": "on"}, "option backpressure is 'on'; give true or false"),
         ({"initialRate": "0"}, "option initialRate is '0'; give more than 0"),
         ({"initialRate": "fast"}, "option initialRate is 'fast'; give a number"),
