@@ -10,6 +10,7 @@ import threading
 import time
 import uuid
 from functools import partial
+from types import SimpleNamespace
 from typing import ClassVar
 from weakref import WeakValueDictionary
 
@@ -107,17 +108,28 @@ def sc():
 
 @pytest.fixture
 def batch_rdd(sc):
-    """An RDD of one range, as a stream makes it, with the offsets for its elements; `wanted` where a loss begins."""
+    """Give KafkaRDDs of one range, as a stream makes them, with offsets for elements; `wanted`: where a loss begins."""
+    from kafka_direct.dstream.rdd import KafkaRDD, blank_partitions
     from kafka_direct.offsets import Loss, LossCause
 
-    def make(range_, wanted=None):
+    class OffsetReader:
+        """Reads no broker. A class of this fixture is pickled by value, so workers need not find it."""
+
+        def __init__(self, range_):
+            self.params, self._offsets = SimpleNamespace(group_id=None), range(range_.fromOffset, range_.untilOffset)
+            self.ranges = ((range_.topic, range_.partition, range_.fromOffset, range_.untilOffset),)
+
+        def read(self, _index, _blank):
+            return iter(self._offsets)
+
+        def count(self, _index, _blank):
+            yield len(self._offsets)
+
+    def make(range_, wanted=None, batch_id=7):
         start, until = range_.fromOffset, range_.untilOffset
         found = {"cause": LossCause.AGED_OUT, "earliest": start, "latest": until, "resumed": start}
-        losses = [] if wanted is None else [Loss(topic_partition=range_.topicPartition(), wanted=wanted, **found)]
-        rdd = sc.parallelize(range(start, until), 1)
-        given = {"offsetRanges": [range_], "losses": losses, "batchId": 7, "groupId": None}
-        rdd.__dict__ |= {name: lambda value=value: value for name, value in given.items()}
-        return rdd
+        losses = () if wanted is None else (Loss(topic_partition=range_.topicPartition(), wanted=wanted, **found),)
+        return KafkaRDD(blank_partitions(sc, 1), OffsetReader(range_), (range_,), batch_id, losses)
 
     return make
 

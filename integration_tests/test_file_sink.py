@@ -8,7 +8,7 @@ import pytest
 from kafka_direct.errors import ArgumentTypeError, ConfigError, Fenced
 from kafka_direct.offsets import OffsetRange
 from kafka_direct.sinks import FileSink
-from kafka_direct.sinks.files import sink as files
+from kafka_direct.sinks.files.store import Attempt
 
 
 def texts(folder):
@@ -63,20 +63,20 @@ def test_a_driver_that_was_frozen_publishes_no_half(sc, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["batch=7"]
 
 
-def test_a_driver_that_was_frozen_in_publishing_replaces_no_batch(sc, tmp_path, monkeypatch):
-    """The note that it adds makes the folder anew that its successor has cleared up, without the records."""
+def test_a_driver_that_was_frozen_in_publishing_replaces_no_batch(sc, batch_rdd, tmp_path, monkeypatch):
+    """Its file of the content creates the folder anew, which its successor has deleted, without the records."""
 
     def write(value):
-        with FileSink(str(tmp_path)).batch(Batch(5)) as folder:
+        with FileSink(str(tmp_path)).batch(batch_rdd(OffsetRange("t", 0, 0, 5))) as folder:
             sc.parallelize([value], 1).saveAsTextFile(folder)
 
-    def thaw_late(folders):
+    def thaw_late(attempt):
         if next(frozen, False):
             write("the successor's")
-        write_note(folders)
+        write_content(attempt)
 
-    write_note, frozen = files._Folders._write_note, iter([True])
-    monkeypatch.setattr(files._Folders, "_write_note", thaw_late)
+    write_content, frozen = Attempt._write_content, iter([True])
+    monkeypatch.setattr(Attempt, "_write_content", thaw_late)
     with pytest.raises(Fenced, match="another driver has begun"):
         write("the frozen driver's")
     assert texts(tmp_path / "batch=7") == ["the successor's"]
@@ -90,48 +90,38 @@ def test_a_batch_whose_new_files_vanish_keeps_the_old(sc, tmp_path, monkeypatch)
         with FileSink(str(tmp_path)).batch(7) as folder:
             sc.parallelize(["a"], 1).saveAsTextFile(folder)
 
-    def rename_late(folders, source, target):
-        if source is folders._hidden:
-            shutil.rmtree(folders.hidden)
-        rename(folders, source, target)
+    def rename_late(attempt, source, target):
+        if source is attempt._hidden:
+            shutil.rmtree(attempt.folder)
+        rename(attempt, source, target)
 
     write()
-    rename = files._Folders._rename
-    monkeypatch.setattr(files._Folders, "_rename", rename_late)
+    rename = Attempt._rename
+    monkeypatch.setattr(Attempt, "_rename", rename_late)
     with pytest.raises(Exception, match="FileNotFoundException"):
         write()
     assert texts(tmp_path / "batch=7") == ["a"]
 
 
-class Batch:
-    """A stream's RDD, as far as the sink looks at it."""
-
-    def __init__(self, until):
-        self._until = until
-
-    def batchId(self):
-        return 7
-
-    def offsetRanges(self):
-        return [OffsetRange("t", 0, 0, self._until)]
-
-
-def test_a_batch_of_other_records_is_not_replaced(sc, tmp_path):
+def test_a_batch_of_other_records_is_not_replaced(sc, batch_rdd, tmp_path):
     """Two streams with one path, or a checkpoint that was thrown away: the ids meet, and the first records stay."""
     sink = FileSink(str(tmp_path))
+
+    def batch(until):
+        return batch_rdd(OffsetRange("t", 0, 0, until))
 
     def write(batch, value):
         with sink.batch(batch) as folder:
             sc.parallelize([value], 1).saveAsTextFile(folder)
 
-    first = Batch(5)
+    first = batch(5)
     write(first, "first")
     with pytest.raises(ConfigError, match=r"holds .*give this stream a folder of its own"):
-        write(Batch(6), "of another stream")
+        write(batch(6), "of another stream")
     with pytest.raises(ConfigError, match="saved to twice in one batch"):
         write(first, "second output")
     assert texts(tmp_path / "batch=7") == ["first"]
-    write(Batch(5), "replay")
+    write(batch(5), "replay")
     assert texts(tmp_path / "batch=7") == ["replay"]
 
 

@@ -4,7 +4,7 @@ import threading
 import time
 from collections import Counter
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 from pyspark.sql import SparkSession
@@ -17,8 +17,10 @@ from kafka_direct.errors import ArgumentTypeError, BrokerUnavailable, ConfigErro
 from kafka_direct.offsets import Loss, LossCause, OffsetRange, TopicPartition
 from kafka_direct.options import ClientParams, Subscription
 from kafka_direct.sinks import KafkaRecord, KafkaSink
+from kafka_direct.sinks.batch import KafkaBatch
 from kafka_direct.sinks.kafka import transaction
-from kafka_direct.sinks.kafka.transaction import TransactionalOutput
+from kafka_direct.sinks.kafka.store import KafkaStore
+from kafka_direct.sinks.output import Claim
 from kafka_direct.testing import wait_until
 
 
@@ -49,9 +51,31 @@ class Output:
     def sink(self, name="copy", **params):
         return KafkaSink(self.servers | params, self.topic, name=f"{name}-of-{self.topic}")
 
-    def target(self, **params):
+    def store(self, **params):
         params = ClientParams.parse(self.servers | params)
-        return TransactionalOutput(params=params, name=f"copy-of-{self.topic}", topic=self.topic)
+        return KafkaStore(params=params, name=f"copy-of-{self.topic}", topic=self.topic)
+
+    def driver(self, owner="me", **params):
+        return Driver.of(self.store(**params), owner)
+
+
+@dataclass
+class Driver:
+    """A driver that has claimed the output, and its tasks."""
+
+    store: KafkaStore
+    claim: Claim
+
+    @classmethod
+    def of(cls, store, owner="me", now=None):
+        return cls(store, store.drivers.claim(owner, time.time() if now is None else now))
+
+    def write(self, writer, ranges, records, losses=(), batch_id=None):
+        batch = KafkaBatch(tuple(ranges), tuple(losses), batch_id)
+        return self.store.save(self.claim, batch, records, writer=writer)
+
+    def is_saved(self, ranges, losses):
+        return self.store.is_saved(self.claim, KafkaBatch(tuple(ranges), tuple(losses)))
 
 
 @pytest.fixture
@@ -63,13 +87,17 @@ def r(topic, start, until, partition=0):
     return OffsetRange(topic, partition, start, until)
 
 
+def as_record(offset):
+    return "k", str(offset)
+
+
 # -- the transaction itself
 
 
 def test_records_and_offsets_arrive_together(output, kafka_topic):
     """A range is written once; its replay is seen to be there, and the records are not asked for."""
     source = kafka_topic()
-    target = output.target().claim("me")
+    target = output.driver()
 
     def unwanted():
         raise AssertionError("a replay was computed")
@@ -78,7 +106,7 @@ def test_records_and_offsets_arrive_together(output, kafka_topic):
     assert target.write("w", [r(source, 0, 2)], [("k", "a"), (None, b"b")], batch_id=7)
     assert not target.write("w", [r(source, 0, 2)], unwanted())
     assert sorted(output.values()) == ["a", "b"]
-    assert target.positions([TopicPartition(source, 0)]) == {TopicPartition(source, 0): 2}
+    assert target.store.positions([TopicPartition(source, 0)]) == {TopicPartition(source, 0): 2}
     with pytest.raises(OutOfOrder):
         target.write("w", [r(source, 4, 5)], unwanted())
 
@@ -86,7 +114,7 @@ def test_records_and_offsets_arrive_together(output, kafka_topic):
 def test_a_loss_without_records_after_it_is_still_to_be_written(output, kafka_topic):
     """It moves the output over the gap: taken for done, it would have every later batch refused for ever."""
     source = kafka_topic()
-    target, partition = output.target().claim("me"), TopicPartition(source, 0)
+    target, partition = output.driver(), TopicPartition(source, 0)
     assert target.write("w", [r(source, 0, 2)], [("k", "a")])
     gap = [r(source, 50, 50)]
     lost = [Loss(topic_partition=partition, cause=LossCause.AGED_OUT, wanted=2, earliest=50, latest=50, resumed=50)]
@@ -98,19 +126,26 @@ def test_a_loss_without_records_after_it_is_still_to_be_written(output, kafka_to
     assert sorted(output.values()) == ["a", "b"]
 
 
-def test_after_brokers_have_forgotten_an_epoch_the_next_is_newer(output, monkeypatch):
+def test_after_brokers_have_forgotten_an_epoch_the_next_is_newer(output):
     """A driver's claim is not committed again, and is gone after a week: a count would begin anew, below its tasks'."""
-    old = output.target().claim("before")
-    forgotten = replace(old, name=f"{old.name}-anew")
-    monkeypatch.setattr(time, "time", lambda: old.epoch + 7 * 86_400)
+    old = output.driver("before")
+    forgotten = replace(old.store, name=f"{old.store.name}-anew")
 
-    assert forgotten.claim("after").epoch > old.epoch
+    assert Driver.of(forgotten, "after", now=old.claim.epoch + 7 * 86_400).claim.epoch > old.claim.epoch
+
+
+@pytest.mark.parametrize("now", [0, 10**9])
+def test_each_driver_is_newer_than_the_one_before(output, now):
+    """Also if its clock is behind."""
+    first = output.driver().claim
+
+    assert Driver.of(output.store(), now=now).claim.epoch == first.epoch + 1
 
 
 def test_what_fails_half_way_is_not_there(output, kafka_topic):
     """Neither records nor offsets; the next attempt writes all."""
     source = kafka_topic()
-    target = output.target().claim("me")
+    target = output.driver()
 
     def failing():
         yield ("k", "half")
@@ -119,7 +154,7 @@ def test_what_fails_half_way_is_not_there(output, kafka_topic):
     with pytest.raises(RuntimeError, match="no more"):
         target.write("w", [r(source, 0, 2)], failing())
     assert output.values() == []
-    assert target.positions([TopicPartition(source, 0)]) == {}
+    assert target.store.positions([TopicPartition(source, 0)]) == {}
     assert target.write("w", [r(source, 0, 2)], [("k", "whole")])
     assert output.values() == ["whole"]
 
@@ -128,7 +163,7 @@ def test_what_fails_half_way_is_not_there(output, kafka_topic):
 def test_of_two_copies_of_a_task_one_writes(output, kafka_topic, slow_one_ends):
     """Speculation, or a worker that was believed dead: the older copy is fenced, whatever it has sent."""
     source = kafka_topic()
-    target = output.target().claim("me")
+    target = output.driver()
     is_open, go_on, fenced = threading.Event(), threading.Event(), []
 
     def slow():
@@ -164,13 +199,13 @@ def test_of_two_copies_of_a_task_one_writes(output, kafka_topic, slow_one_ends):
 def elsewhere(output):
     """The same output, written from another worker."""
     params = ClientParams.parse(output.servers | {"client.id": "another worker"})
-    return lambda target: replace(target, params=params)
+    return lambda driver: Driver(replace(driver.store, params=params), driver.claim)
 
 
 def test_what_an_older_copy_commits_while_it_is_fenced_is_seen(output, kafka_topic, elsewhere, monkeypatch):
     """Progress is asked after taking over: before, it would miss what the older one commits meanwhile."""
     source = kafka_topic()
-    target = output.target().claim("me")
+    target = output.driver()
     once = iter([True])  # the writer is one that no test before has left a producer of
 
     def take_over(params, writer):
@@ -186,16 +221,16 @@ def test_what_an_older_copy_commits_while_it_is_fenced_is_seen(output, kafka_top
 def test_a_replaced_producer_judges_anew(output, kafka_topic, elsewhere, monkeypatch):
     """Who fenced the kept one after the look at the progress may have written the very range."""
     source = kafka_topic()
-    target = output.target().claim("me")
+    target = output.driver()
     assert target.write("w", [r(source, 0, 1)], [("k", "a")])
-    begin, once = TransactionalOutput._begin, iter([True])
+    begin, once = TransactionalProducer.begin, iter([True])
 
     def begin_late(*arguments):
         if next(once, False):
             assert elsewhere(target).write("w", [r(source, 1, 2)], [("k", "first")])
         begin(*arguments)
 
-    monkeypatch.setattr(TransactionalOutput, "_begin", begin_late)
+    monkeypatch.setattr(TransactionalProducer, "begin", begin_late)
     assert not target.write("w", [r(source, 1, 2)], [("k", "second")])
     assert sorted(output.values()) == ["a", "first"]
 
@@ -203,7 +238,7 @@ def test_a_replaced_producer_judges_anew(output, kafka_topic, elsewhere, monkeyp
 def test_positions_wait_for_a_transaction_that_is_open(output, kafka_topic):
     """A successor that starts where a dying driver's last transaction began would run into it."""
     source = kafka_topic()
-    target, partition = output.target().claim("me"), TopicPartition(source, 0)
+    target, partition = output.driver(), TopicPartition(source, 0)
     is_open, go_on, answers = threading.Event(), threading.Event(), []
 
     def slow():
@@ -214,7 +249,7 @@ def test_positions_wait_for_a_transaction_that_is_open(output, kafka_topic):
     writer = threading.Thread(target=lambda: target.write("w", [r(source, 0, 1)], slow()))
     writer.start()
     is_open.wait()
-    reader = threading.Thread(target=lambda: answers.append(output.target().positions([partition])))
+    reader = threading.Thread(target=lambda: answers.append(output.store().positions([partition])))
     reader.start()
     reader.join(0.5)  # time enough for a wrong answer
     go_on.set()
@@ -227,7 +262,7 @@ def test_positions_wait_for_a_transaction_that_is_open(output, kafka_topic):
 def test_a_kept_producer_that_was_fenced_is_replaced(output, kafka_topic, elsewhere):
     """A partition that another worker had meanwhile costs a new producer, not a failed task."""
     source = kafka_topic()
-    target = output.target().claim("me")
+    target = output.driver()
 
     for number, worker in enumerate((target, elsewhere(target), target, elsewhere(target))):
         assert worker.write("w", [r(source, number, number + 1)], [("k", str(number))])
@@ -235,24 +270,27 @@ def test_a_kept_producer_that_was_fenced_is_replaced(output, kafka_topic, elsewh
 
 
 def test_a_second_driver_stops_the_first(output, kafka_topic):
-    """The newest claim works; an older driver is told whose turn it is, by its next look and by its tasks."""
+    """The newest claim works; an older driver is told the newer one's name, by its next look and by its tasks."""
     source = kafka_topic()
-    old = output.target().claim("process 1 of a")
+    old = output.driver("process 1 of a")
     assert old.write("w", [r(source, 0, 1)], [("k", "a")])
-    new = output.target().claim("process 2 of b")
+    new = output.driver("process 2 of b")
     assert new.write("w", [r(source, 1, 2)], [("k", "b")])
 
-    for act in (old.require_owner, lambda: old.write("w", [r(source, 2, 3)], [("k", "zombie")])):
+    for act in (
+        lambda: old.store.drivers.require_newest(old.claim),
+        lambda: old.write("w", [r(source, 2, 3)], [("k", "zombie")]),
+    ):
         with pytest.raises(Fenced, match=r"belongs to another driver now, process 2 of b, .* must stop"):
             act()
-    new.require_owner()
+    new.store.drivers.require_newest(new.claim)
     assert sorted(output.values()) == ["a", "b"]
 
 
 def test_a_task_of_an_older_driver_ends_no_transaction_of_a_newer_one(output, kafka_topic):
     """Frozen before it had a producer, and thawed while its successor writes the same partition."""
     source = kafka_topic()
-    old, new = output.target().claim("old"), output.target().claim("new")
+    old, new = output.driver("old"), output.driver("new")
 
     def records():
         yield ("k", "new")
@@ -266,9 +304,9 @@ def test_a_task_of_an_older_driver_ends_no_transaction_of_a_newer_one(output, ka
 def test_a_kept_producer_of_an_older_driver_writes_nothing_any_more(output, kafka_topic):
     """Though the newer one has written nothing yet: it would find the output moved under its own start."""
     source = kafka_topic()
-    old = output.target().claim("old")
+    old = output.driver("old")
     assert old.write(source, [r(source, 0, 1)], [("k", "old")])
-    new = output.target().claim("new")
+    new = output.driver("new")
 
     with pytest.raises(Fenced, match="belongs to another driver now, new"):
         old.write(source, [r(source, 1, 2)], [("k", "too late")])
@@ -279,11 +317,11 @@ def test_a_kept_producer_of_an_older_driver_writes_nothing_any_more(output, kafk
 def test_a_task_of_an_older_driver_writes_nothing_after_a_newer_one_has_come(output, kafka_topic, monkeypatch):
     """Also if that comes after its last look, and its tasks have had their producers by then."""
     source = kafka_topic()
-    old, once = output.target().claim("old"), iter([True])
+    old, once = output.driver("old"), iter([True])
 
     def take_over(params, writer):
         if writer == source and next(once, False):
-            output.target().claim("new")
+            output.driver("new")
         return TransactionalProducer(params, writer)
 
     monkeypatch.setattr(transaction, "TransactionalProducer", take_over)
@@ -295,7 +333,7 @@ def test_a_task_of_an_older_driver_writes_nothing_after_a_newer_one_has_come(out
 def test_a_long_transaction_is_given_up_in_time(output, kafka_topic):
     """Before the brokers abort it, with the setting that allows more; nothing of it is visible."""
     source = kafka_topic()
-    target = output.target(**{"transaction.timeout.ms": 2000}).claim("me")
+    target = output.driver(**{"transaction.timeout.ms": 2000})
 
     def endless():
         while True:
@@ -306,7 +344,7 @@ def test_a_long_transaction_is_given_up_in_time(output, kafka_topic):
     ):
         target.write("w", [r(source, 0, 9)], endless())
     assert output.values() == []
-    assert target.positions([TopicPartition(source, 0)]) == {}
+    assert target.store.positions([TopicPartition(source, 0)]) == {}
 
 
 def test_a_transaction_whose_end_comes_late_is_given_up(output, kafka_topic):
@@ -317,7 +355,7 @@ def test_a_transaction_whose_end_comes_late_is_given_up(output, kafka_topic):
         yield ("k", "early")
         time.sleep(1.7)  # of the 2 s a fifth is left for the commit
 
-    target = output.target(**{"transaction.timeout.ms": 2000}).claim("me")
+    target = output.driver(**{"transaction.timeout.ms": 2000})
     with pytest.raises(ConfigError, match="its records of w took"):
         target.write("w", [r(source, 0, 9)], hesitant())
     assert output.values() == []
@@ -328,7 +366,7 @@ def test_what_is_no_record_is_refused(output, kafka_topic, wrong):
     """The error says what is wanted; nothing is written."""
     source = kafka_topic()
     with pytest.raises(ArgumentTypeError, match="to write"):
-        output.target().claim("me").write("w", [r(source, 0, 2)], [("k", "good"), wrong])
+        output.driver().write("w", [r(source, 0, 2)], [("k", "good"), wrong])
     assert output.values() == []
 
 
@@ -337,7 +375,7 @@ def test_a_record_may_say_everything(output, kafka_topic):
     source, other = kafka_topic(), kafka_topic(partitions=3)
     stamp = int(time.time() * 1000) - 60_000  # not long ago, or retention may take the record before it is read
     record = KafkaRecord("v", "k", other, 2, stamp, [("h", b"1")])
-    output.target().claim("me").write("w", [r(source, 0, 1)], [record])
+    output.driver().write("w", [r(source, 0, 1)], [record])
 
     (message,) = Output(output.servers["bootstrap.servers"], other).records()
     assert (message.partition(), message.timestamp()[1], message.headers()) == (2, stamp, [("h", b"1")])
@@ -346,53 +384,30 @@ def test_a_record_may_say_everything(output, kafka_topic):
 # -- the sink
 
 
-class Batch:
-    """A stream's RDD, as far as `save` looks at it."""
-
-    def __init__(self, range_, *records):
-        self._range, self._records = range_, records
-
-    def offsetRanges(self):
-        return [self._range]
-
-    def losses(self):
-        return []
-
-    def batchId(self):
-        return 7
-
-    def groupId(self):
-        return None
-
-    def getNumPartitions(self):
-        return 1
-
-    def collect(self):
-        assert self._records, "nothing is to be computed"
-        return list(self._records)
-
-
-def test_a_batch_is_computed_once(output, kafka_topic):
+def test_a_batch_is_computed_once(output, kafka_topic, batch_rdd):
     """Its replay is recognised before; a second output of the same sink is refused."""
     source, sink = kafka_topic(), output.sink()
-    batch = Batch(r(source, 0, 1), ("k", "a"))
+    batch = batch_rdd(r(source, 0, 1))
 
-    assert sink.save(batch)
+    def unwanted(offset):
+        raise AssertionError("a replay was computed")
+
+    assert sink.save(batch.map(as_record))
     with pytest.raises(ConfigError, match="saved to twice in one batch"):
         sink.save(batch)
-    assert not output.sink().save(Batch(r(source, 0, 1)))
-    assert output.values() == ["a"]
+    assert not output.sink().save(batch_rdd(r(source, 0, 1)).map(unwanted))
+    assert output.values() == ["0"]
 
 
-def test_a_sink_looks_for_its_successor_before_each_batch(output, kafka_topic):
+def test_a_sink_looks_for_its_successor_before_each_batch(output, kafka_topic, batch_rdd):
     """Also before that has written anything."""
     source, sink = kafka_topic(), output.sink()
-    assert sink.save(Batch(r(source, 0, 1), ("k", "a")))
-    output.target().claim("the second driver")
+    assert sink.save(batch_rdd(r(source, 0, 1)).map(as_record))
+    output.driver("the second driver")
 
     with pytest.raises(Fenced, match="belongs to another driver now, the second driver"):
-        sink.save(Batch(r(source, 1, 2), ("k", "b")))
-    assert output.values() == ["a"]
+        sink.save(batch_rdd(r(source, 1, 2)).map(as_record))
+    assert output.values() == ["0"]
 
 
 def test_batches_of_another_query_are_others(sc, output):
@@ -407,14 +422,14 @@ def test_batches_of_another_query_are_others(sc, output):
             sc.setLocalProperty("sql.streaming.queryId", None)
 
     assert [save("one", 0), save("two", 0), save("one", 0)] == [True, True, False]
-    output.target().claim("the second driver")
+    output.driver("the second driver")
     with pytest.raises(Fenced, match="the second driver"):
         save("one", 1)
     assert output.values() == ["v", "v"]
 
 
 def test_an_accepted_loss_is_stepped_over_in_the_workers(sc, output, kafka_topic, batch_rdd):
-    """Be there records after it or none."""
+    """Whether or not records follow it."""
     source = kafka_topic()
     steps = [(0, 2, None), (50, 52, 2), (60, 60, 52), (60, 61, None)]
     sink, written = output.sink(), []

@@ -1,5 +1,7 @@
 """Writing through the data source: rows to records, in batches and streams, and what is refused."""
 
+import time
+
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.errors import PySparkException, StreamingQueryException
@@ -8,7 +10,8 @@ from kafka_direct.broker import KafkaRecord, write_records
 from kafka_direct.errors import BrokerUnavailable, ConfigError
 from kafka_direct.offsets import OffsetRange
 from kafka_direct.options import ClientParams
-from kafka_direct.sinks.kafka.transaction import TransactionalOutput
+from kafka_direct.sinks.batch import KafkaBatch
+from kafka_direct.sinks.kafka.store import KafkaStore
 from kafka_direct.testing import wait_until
 
 SCHEMA = (
@@ -126,6 +129,17 @@ def test_a_record_that_kafka_refuses_fails_the_task(session, write, kafka_topic)
     assert f"a record names a partition that topic {topic} does not have" in text
 
 
+def transactional_writer(params, topic):
+    """Write record n to a topic, in the transaction of a KafkaSink's task."""
+    store = KafkaStore(params=params, name=topic, topic=topic)
+    claim = store.drivers.claim("me", time.time())
+
+    def write(n, record):
+        return store.save(claim, KafkaBatch((OffsetRange(topic, 0, n, n + 1),)), [record], writer=topic)
+
+    return write
+
+
 def test_a_partition_that_is_not_there_is_named_by_any_producer(kafka, kafka_topic):
     """A new one learns it from the delivery; one that is kept knows it at once."""
     topic, params = kafka_topic(), ClientParams.parse({"bootstrap.servers": kafka.bootstrap_servers})
@@ -138,25 +152,25 @@ def test_a_partition_that_is_not_there_is_named_by_any_producer(kafka, kafka_top
     with pytest.raises(ConfigError, match=said):
         write_records(params, [lost])
 
-    output = TransactionalOutput(params=params, name=topic, topic=topic)
+    write = transactional_writer(params, topic)
     for number in range(2):
         with pytest.raises(ConfigError, match=said):
-            output.write(topic, [OffsetRange(topic, 0, number, number + 1)], [KafkaRecord("a", partition=7)])
-        assert output.write(topic, [OffsetRange(topic, 0, number, number + 1)], [("k", "v")])
+            write(number, KafkaRecord("a", partition=7))
+        assert write(number, ("k", "v"))
 
 
 def test_a_kept_producer_finds_a_partition_that_was_added(kafka, kafka_topic):
     """What it knows of the topic is from when it last looked."""
     topic, params = kafka_topic(), ClientParams.parse({"bootstrap.servers": kafka.bootstrap_servers})
-    output = TransactionalOutput(params=params, name=topic, topic=topic)
+    write = transactional_writer(params, topic)
     assert write_records(params, [(topic, {"value": b"a"})]) == 1
-    assert output.write(topic, [OffsetRange(topic, 0, 0, 1)], [("k", "v")])
+    assert write(0, ("k", "v"))
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     admin.create_partitions([NewPartitions(topic, 2)])[topic].result(30)
     wait_until(lambda: len(admin.list_topics(topic, timeout=10).topics[topic].partitions) == 2, "the new partition")
 
     assert write_records(params, [(topic, {"value": b"a", "partition": 1})]) == 1
-    assert output.write(topic, [OffsetRange(topic, 0, 1, 2)], [KafkaRecord("a", partition=1)])
+    assert write(1, KafkaRecord("a", partition=1))
 
 
 def test_a_record_that_no_broker_acknowledges(kafka):

@@ -10,6 +10,7 @@ import pytest
 from kafka_direct.errors import ConfigError, Fenced
 from kafka_direct.offsets import OffsetRange, TopicPartition
 from kafka_direct.sinks import SqlSink
+from kafka_direct.sinks.batch import KafkaBatch
 
 
 class Database:
@@ -171,13 +172,13 @@ def test_an_error_that_write_hides_is_not_taken_for_success(postgres_database):
             cursor.execute("INSERT INTO no_such_table VALUES (1)")
 
     with pytest.raises(psycopg.errors.InFailedSqlTransaction):
-        store.save(claim, [OffsetRange("t", 0, 0, 1)], hide)
-    assert store.load() == {}
+        store.save(claim, KafkaBatch((OffsetRange("t", 0, 0, 1),)), hide)
+    assert store.positions() == {}
 
 
 @pytest.mark.parametrize("form", ["save", "save_partitions"])
 def test_an_accepted_loss_is_stepped_over(database, batch_rdd, form):
-    """Be there records after it or none."""
+    """Whether or not records follow it."""
     sink, insert, written = SqlSink(database.connect, "results"), database.insert(), []
     for start, until, wanted in [(0, 2, None), (50, 52, 2), (60, 60, 52), (60, 61, None)]:
         rdd = batch_rdd(OffsetRange("t", 0, start, until), wanted)

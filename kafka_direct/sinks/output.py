@@ -1,71 +1,83 @@
-"""`Output`: one output of a driver, however many copies of its sink there are.
-
-Spark pickles a sink into its checkpoint once per output operation that uses it, and a recovered driver has as many
-copies. They are the same output: they share what this process knows of it.
-"""
+"""`Output`: what a process knows of one output, and `Claim`: the right of a driver to write it."""
 
 from __future__ import annotations
 
 import os
 import platform
 import threading
-import weakref
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
+from weakref import WeakValueDictionary, ref
 
 from kafka_direct.checkpointed import persisted
 from kafka_direct.errors import ConfigError
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The right of one driver to write an output, until another driver claims it with a higher epoch."""
+
+    epoch: int
+
 
 class Output:
-    """The state of a sink in this process. It pickles as an identity, and begins anew in the process it reaches."""
+    """One output of a driver, however many copies of its sink there are.
+
+    Spark pickles a sink into its checkpoint once per output operation that uses it, and a recovered driver has as many
+    copies. The copies share one state in each process. A pickle has none of it: another process begins anew.
+    """
 
     def __init__(self, name: str) -> None:
-        self.name = name
-        self._id = uuid4().hex
-        self._shared = _Shared()
-        _processwide[self._id] = self._shared
+        self._join(name, uuid4().hex)
 
-    def once(self, make: Any) -> Any:
-        """What `make()` gives, called once in this process."""
+    def claim(self, take: Callable[[], Claim]) -> Claim:
+        """This process's claim; `take()` is called at the first use."""
         with self._shared.lock:
-            if self._shared.made is None:
-                self._shared.made = make()
-            return self._shared.made
+            if self._shared.claim is None:
+                self._shared.claim = take()
+            return self._shared.claim
 
-    def refuse_second(self, batch: Any) -> None:
-        """Refuse a batch that this process has saved here: to a second output every batch would seem a replay."""
-        if self._shared.saved is not None and self._shared.saved() is batch:
+    def refuse_second(self, rdd: object) -> None:
+        """Refuse the RDD of a batch that was saved here before: a second output would skip it as a replay."""
+        if self._shared.saved() is rdd:
             raise ConfigError(
                 f"output {self.name} is saved to twice in one batch, and the second time would pass for a replay; give "
                 "each output its own sink with its own name, or write both at once."
             )
 
-    def note_saved(self, batch: Any) -> None:
-        self._shared.saved = weakref.ref(batch)
+    def note_saved(self, rdd: object) -> None:
+        self._shared.saved = ref(rdd)
 
     @classmethod
     def revived(cls, _version: int, state: dict[str, str]) -> Output:
         output = cls.__new__(cls)
-        shared = _processwide.setdefault(state["id"], _Shared())
-        vars(output).update(name=state["name"], _id=state["id"], _shared=shared)
+        output._join(state["name"], state["id"])
         return output
+
+    def _join(self, name: str, id_: str) -> None:
+        self.name, self._id = name, id_
+        self._shared = _states.setdefault(id_, _State())
 
     def __reduce__(self) -> tuple[Any, ...]:
         return persisted(self, "sink-output", {"name": self.name, "id": self._id})
 
 
 def describe_driver() -> str:
-    """What a driver that is fenced off is told of this one."""
+    """The description of this driver in the error of a driver that it has fenced."""
     return f"process {os.getpid()} of {platform.node()}, since {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
-class _Shared:
+class _State:
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.made: Any = None
-        self.saved: weakref.ref[Any] | None = None
+        self.claim: Claim | None = None
+        self.saved: Callable[[], object] = lambda: None  # a weak reference
 
 
-_processwide: dict[str, _Shared] = {}
+# By the output's id. An entry ends with the last copy of its output.
+_states: WeakValueDictionary[str, _State] = WeakValueDictionary()

@@ -1,7 +1,7 @@
-"""How far the output of a stream has come, held against a batch: is it new, saved before, or not to be saved at all?
+"""How far an output has come, and what a batch is to it: new, saved before, or not to be saved at all.
 
-Pure. The output itself keeps a `Progress` per partition, written with the results in one transaction, so it alone tells
-whether a batch is saved: not the log, whose commit comes later, and not the batch id, which starts anew with the log.
+Pure. An output keeps a `Progress` per partition, written with the results in one transaction. So only the progress says
+whether a batch is saved. The log does not: it is committed later. The batch id does not: a new log counts from 0 again.
 """
 
 from __future__ import annotations
@@ -12,16 +12,19 @@ from typing import TYPE_CHECKING
 from kafka_direct.errors import ConfigError, Fenced, OutOfOrder
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
 
-    from kafka_direct.offsets.model.loss import Loss
-    from kafka_direct.offsets.model.offset_range import OffsetRange
-    from kafka_direct.offsets.model.topic_partition import TopicPartition
+    from kafka_direct.offsets import Loss, OffsetRange, TopicPartition
+
+    from .batch import KafkaBatch
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The output has every record of a partition from `first` up to `next`, which is not in it."""
+    """The output has everything from `first` up to `next`, which is not in it.
+
+    Both are offsets of a source partition, or batch ids of a query.
+    """
 
     first: int
     next: int
@@ -44,41 +47,36 @@ class Advance:
     is_new: bool
 
 
-def plan_start(ranges: Collection[OffsetRange], progress: Mapping[TopicPartition, Progress]) -> tuple[Step, ...]:
-    """Note where the output begins in partitions it knows nothing of, before anything is tried that may fail.
+def plan_start(batch: KafkaBatch, progress: Mapping[TopicPartition, Progress]) -> tuple[Step, ...]:
+    """Note where the output begins in new partitions. This is saved before the batch is tried.
 
-    Else, if the first batch fails, the second would seem to be the first, and hide it.
+    Else: the first batch fails, the output knows nothing of it, and takes the second batch for the first.
     """
-    unknown = sorted((r for r in ranges if r.topicPartition() not in progress), key=lambda r: r.topicPartition())
-    return tuple(Step(r.topicPartition(), None, Progress(r.fromOffset, r.fromOffset)) for r in unknown)
+    new = sorted((r for r in batch.ranges if r.topicPartition() not in progress), key=lambda r: r.topicPartition())
+    return tuple(Step(r.topicPartition(), None, Progress(r.fromOffset, r.fromOffset)) for r in new)
 
 
-def plan_advance(
-    ranges: Collection[OffsetRange],
-    progress: Mapping[TopicPartition, Progress],
-    *,
-    output: str,
-    losses: Collection[Loss] = (),
-) -> Advance:
-    """Decide what a batch of `ranges` means for an output that stands at `progress`; `output` names it in errors.
+def plan_advance(batch: KafkaBatch, progress: Mapping[TopicPartition, Progress], *, output: str) -> Advance:
+    """Decide what a batch means for an output that stands at `progress`; `output` names it in errors.
 
     A batch without records is never new.
 
     >>> from kafka_direct.offsets import OffsetRange, TopicPartition
-    >>> batch = [OffsetRange("t", 0, 5, 8)]
+    >>> from kafka_direct.sinks.batch import KafkaBatch
+    >>> batch = KafkaBatch((OffsetRange("t", 0, 5, 8),))
     >>> plan_advance(batch, {TopicPartition("t", 0): Progress(0, 5)}, output="o").is_new
     True
     >>> plan_advance(batch, {TopicPartition("t", 0): Progress(0, 8)}, output="o").is_new
     False
 
     Raises:
-        Fenced: somebody else has saved a part of it.
+        Fenced: another driver has saved a part of it.
         OutOfOrder: the batch before it has not been saved.
         ConfigError: it begins before the output does.
     """
-    lost = {loss.topic_partition: loss for loss in losses}
+    lost = batch.lost()
     steps, moved, saved = [], [], []
-    for range_ in sorted(ranges, key=lambda r: (r.topicPartition(), r.fromOffset)):
+    for range_ in sorted(batch.ranges, key=lambda r: (r.topicPartition(), r.fromOffset)):
         partition = range_.topicPartition()
         stands = progress.get(partition)
         is_moving = range_.count() > 0 or partition in lost
@@ -88,7 +86,7 @@ def plan_advance(
             saved.append(range_)
             continue
         elif is_moving:
-            # After a rewind, of a topic that was made anew, what the output has begins where that begins.
+            # A topic that was created anew begins at lower offsets: from then on the output begins there.
             first = min(stands.first, range_.fromOffset) if partition in lost else stands.first
             steps.append(Step(partition, stands.next, Progress(first, range_.untilOffset)))
         if is_moving:
@@ -102,13 +100,31 @@ def plan_advance(
     return Advance(tuple(steps), is_new=any(range_.count() > 0 for range_ in moved))
 
 
+def plan_query_batch(place: TopicPartition, batch_id: int, progress: Progress | None, *, output: str) -> Advance:
+    """Decide what a batch of a query means. The output counts batch ids, and keeps the count at `place`.
+
+    Raises:
+        OutOfOrder, ConfigError: as `plan_advance`.
+    """
+    if progress is None:
+        return Advance((Step(place, None, Progress(batch_id, batch_id + 1)),), is_new=True)
+    if progress.first <= batch_id < progress.next:
+        return Advance((), is_new=False)
+    where = f"{output} stands at batch {progress.next} of the query, and this is batch {batch_id}"
+    if batch_id > progress.next:
+        raise OutOfOrder(f"{where}: the batch before it was not saved; restart the query, and it runs again first.")
+    if batch_id < progress.first:
+        raise ConfigError(f"{where}, but the output begins at batch {progress.first}; give the output a new name.")
+    return Advance((Step(place, batch_id, Progress(progress.first, batch_id + 1)),), is_new=True)
+
+
 def _is_saved(range_: OffsetRange, stands: Progress, loss: Loss | None, output: str) -> bool:
-    """Whether the output has a range; it must have all of it, or continue with it."""
+    """Whether the output has a range. It must have the whole range, or stand at its beginning."""
     begins = range_.fromOffset if loss is None else loss.wanted
     if stands.next == begins:
         return False
     if begins > range_.fromOffset:
-        # Rewound: offsets of the topic before the loss say nothing about this one.
+        # The topic was created anew: the old topic's offsets say nothing about this one.
         is_saved = stands.next == range_.untilOffset
     else:
         is_saved = stands.first <= range_.fromOffset and stands.next >= range_.untilOffset

@@ -2,21 +2,48 @@
 
 import pickle
 import sqlite3
-from types import SimpleNamespace
+import weakref
 
 import pytest
+from pyspark import RDD
 
 from kafka_direct.errors import ArgumentTypeError, ConfigError
-from kafka_direct.offsets import OffsetRange
+from kafka_direct.offsets import Loss, LossCause, OffsetRange
 from kafka_direct.sinks import KafkaSink, SqlSink
-from kafka_direct.sinks.lineage import find_source
-from kafka_direct.sinks.output import Output
+from kafka_direct.sinks.batch import KafkaBatch
+from kafka_direct.sinks.output import Claim, Output
 
 SERVERS = {"bootstrap.servers": "broker:9092"}
 
 
-class Batch(SimpleNamespace):
-    """Stands for a KafkaRDD: something that can be referred to weakly."""
+class Source(RDD):
+    """The RDD of a batch, without a JVM: what sinks ask a KafkaRDD for."""
+
+    def __init__(self, *rows):
+        self._rows = rows
+
+    def offsetRanges(self):
+        return [OffsetRange("t", 0, 0, 1)]
+
+    def losses(self):
+        return []
+
+    def batchId(self):
+        raise ConfigError("no checkpoint directory")
+
+    def groupId(self):
+        return None
+
+    def collect(self):
+        assert self._rows, "nothing is to be computed"
+        return list(self._rows)
+
+
+class Derived(RDD):
+    """What `map` or a shuffle makes of an RDD, as far as it says where it comes from."""
+
+    def __init__(self, **prev):
+        vars(self).update(prev)
 
 
 def test_copies_of_one_sink_are_one_output():
@@ -25,37 +52,39 @@ def test_copies_of_one_sink_are_one_output():
     first, second = (pickle.loads(pickle.dumps(output)) for _ in range(2))
     made = []
 
-    def make():
-        made.append("claim")
-        return made
+    def take():
+        made.append(Claim(len(made)))
+        return made[-1]
 
-    assert first.once(make) is second.once(make) is output.once(make)
-    assert made == ["claim"]
-    assert Output("orders").once(list) == []
+    assert first.claim(take) is second.claim(take) is output.claim(take)
+    assert Output("orders").claim(take) == Claim(1)
+
+
+def test_the_state_of_an_output_ends_with_its_last_copy():
+    """A job may make a sink for each batch."""
+    output = Output("orders")
+    pickled, state = pickle.dumps(output), weakref.ref(output._shared)
+    copy = pickle.loads(pickled)
+    del output
+    assert state() is copy._shared
+    del copy
+    assert state() is None
 
 
 def test_a_batch_is_saved_to_an_output_once():
     """A second output operation with the same sink would skip everything: it is refused instead."""
-    output, batch = Output("orders"), Batch()
+    output, batch = Output("orders"), Source()
     copy = pickle.loads(pickle.dumps(output))
     copy.refuse_second(batch)
     output.note_saved(batch)
 
     with pytest.raises(ConfigError, match="saved to twice in one batch"):
         copy.refuse_second(batch)
-    copy.refuse_second(Batch())
+    copy.refuse_second(Source())
 
 
 def test_a_batch_that_is_saved_is_not_computed(tmp_path):
     """A replay costs a look."""
-
-    def batch(*rows):
-        def collect():
-            assert rows, "nothing is to be computed"
-            return rows
-
-        ranges = [OffsetRange("t", 0, 0, 1)]
-        return Batch(offsetRanges=lambda: ranges, losses=list, getNumPartitions=lambda: 1, collect=collect)
 
     def insert(cursor, rows):
         cursor.execute("CREATE TABLE results AS SELECT 1")
@@ -63,21 +92,32 @@ def test_a_batch_that_is_saved_is_not_computed(tmp_path):
     def save(batch):
         return SqlSink(lambda: sqlite3.connect(tmp_path / "results.db"), "orders").save(batch, insert)
 
-    assert save(batch("a"))
-    assert not save(batch())
+    assert save(Source("a"))
+    assert not save(Source())
 
 
 def test_ranges_are_found_through_the_steps_that_keep_partitions():
     """Map and filter chain back to the stream's RDD; what has no chain is refused."""
-    source = SimpleNamespace(offsetRanges=list, getNumPartitions=int)
-    mapped = SimpleNamespace(prev=SimpleNamespace(prev=source), getNumPartitions=int)
+    source = Source()
+    mapped = Derived(prev=Derived(prev=source))
 
-    assert find_source(mapped) is source
-    assert find_source(source) is source
+    assert KafkaBatch.of(mapped).rdd is KafkaBatch.of(source).rdd is source
     with pytest.raises(ConfigError, match="not its batch's offset ranges any more"):
-        find_source(SimpleNamespace(prev=SimpleNamespace(), getNumPartitions=int))
+        KafkaBatch.of(Derived(prev=Derived()))
     with pytest.raises(ArgumentTypeError, match="this is a list"):
-        find_source([1, 2])
+        KafkaBatch.of([1, 2])
+
+
+def test_a_batch_is_what_its_rdd_says():
+    """Without a checkpoint directory it has no id, and each part has the losses of its own range."""
+    assert KafkaBatch.of(Source()) == KafkaBatch((OffsetRange("t", 0, 0, 1),), batch_id=None, group=None)
+    ranges = tuple(OffsetRange("t", partition, 5, 8) for partition in (0, 1))
+    facts = {"cause": LossCause.AGED_OUT, "wanted": 2, "earliest": 5, "latest": 8, "resumed": 5}
+    losses = tuple(Loss(topic_partition=range_.topicPartition(), **facts) for range_ in ranges)
+
+    batch = KafkaBatch(ranges, losses, batch_id=7, group="g", rdd=Source())
+    assert batch.part(1) == KafkaBatch(ranges[1:], losses[1:], batch_id=7, group="g")
+    assert batch.part(1).rdd is None  # it goes to a worker
 
 
 def test_a_sink_in_a_checkpoint_has_no_claim_and_no_secret(monkeypatch):

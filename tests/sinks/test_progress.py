@@ -6,14 +6,15 @@ from hypothesis import strategies as st
 
 from kafka_direct.errors import ConfigError, Fenced, OutOfOrder
 from kafka_direct.offsets import Loss, LossCause, OffsetRange, TopicPartition
-from kafka_direct.sinks.progress import Progress, Step, plan_advance
+from kafka_direct.sinks.batch import KafkaBatch
+from kafka_direct.sinks.progress import Advance, Progress, Step, plan_advance, plan_query_batch
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def advance(ranges, progress, losses=()):
-    batch = [OffsetRange("t", partition, start, until) for partition, start, until in ranges]
-    return plan_advance(batch, progress, output="output o", losses=losses)
+    batch = KafkaBatch(tuple(OffsetRange("t", *range_) for range_ in ranges), tuple(losses))
+    return plan_advance(batch, progress, output="output o")
 
 
 def loss(wanted, resumed, cause=LossCause.AGED_OUT):
@@ -38,7 +39,7 @@ def test_a_batch_that_is_in_the_output_is_not_new(stands):
 
 
 def test_an_output_that_knows_nothing_begins_with_the_batch():
-    """A new partition begins where its first range does, be that not 0."""
+    """A new partition begins where its first range does, which need not be 0."""
     assert advance([(0, 5, 8), (1, 0, 2)], {T1: Progress(0, 0)}).steps == (
         Step(T0, None, Progress(5, 8)),
         Step(T1, 0, Progress(0, 2)),
@@ -126,3 +127,25 @@ def test_however_batches_are_replayed_each_record_is_saved_once(widths, replays)
         progress |= {step.topic_partition: step.after for step in found.steps}
 
     assert saved == list(range(ends[-1]))
+
+
+@pytest.mark.parametrize(
+    ("batch_id", "stands", "steps"),
+    [
+        (4, None, (Step(T0, None, Progress(4, 5)),)),
+        (4, Progress(2, 4), (Step(T0, 4, Progress(2, 5)),)),
+        (2, Progress(2, 4), ()),
+        (3, Progress(2, 4), ()),
+    ],
+)
+def test_a_batch_of_a_query_is_saved_once(batch_id, stands, steps):
+    """Its id is all that is known of it."""
+    assert plan_query_batch(T0, batch_id, stands, output="output o") == Advance(steps, is_new=bool(steps))
+
+
+def test_a_batch_of_a_query_that_cannot_be_judged_is_refused():
+    """As for ranges: nothing is left out in silence."""
+    with pytest.raises(OutOfOrder, match="stands at batch 4 of the query, and this is batch 5: the batch before"):
+        plan_query_batch(T0, 5, Progress(2, 4), output="output o")
+    with pytest.raises(ConfigError, match="this is batch 1, but the output begins at batch 2; give the output a new"):
+        plan_query_batch(T0, 1, Progress(2, 4), output="output o")

@@ -9,6 +9,7 @@ import pytest
 
 from kafka_direct.errors import ArgumentTypeError, ConfigError, Fenced, OutOfOrder
 from kafka_direct.offsets import Loss, LossCause, OffsetRange, TopicPartition
+from kafka_direct.sinks.batch import KafkaBatch
 from kafka_direct.sinks.sql.store import SqlOffsetStore, find_paramstyle
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -34,28 +35,31 @@ def results(connect):
     return [value for (value,) in connect().execute("SELECT value FROM results ORDER BY rowid")]
 
 
+def batch(*ranges, losses=()):
+    return KafkaBatch(ranges, tuple(losses))
+
+
 def r(start, until, partition=0):
     return OffsetRange("t", partition, start, until)
 
 
 def test_results_and_offsets_arrive_together(store, connect):
     """A batch is written, and the next start is after it."""
-    assert store.load() == {}
+    assert store.positions() == {}
     claim = store.claim("me")
 
-    assert store.save(claim, [r(0, 2), r(7, 8, 1)], write("a", "b", "c"))
+    assert store.save(claim, batch(r(0, 2), r(7, 8, 1)), write("a", "b", "c"))
     assert results(connect) == ["a", "b", "c"]
-    assert store.load() == {T0: 2, T1: 8}
-    assert store.claim("me again").positions == {T0: 2, T1: 8}
+    assert store.positions() == {T0: 2, T1: 8}
 
 
 def test_a_replay_is_skipped(store, connect):
     """It is recognised by its ranges, and the user's code is not called."""
     claim = store.claim("me")
-    store.save(claim, [r(0, 2)], write("a", "b"))
+    store.save(claim, batch(r(0, 2)), write("a", "b"))
 
-    assert store.is_saved(claim, [r(0, 2)])
-    assert not store.save(claim, [r(0, 2)], write("again"))
+    assert store.is_saved(claim, batch(r(0, 2)))
+    assert not store.save(claim, batch(r(0, 2)), write("again"))
     assert results(connect) == ["a", "b"]
 
 
@@ -68,11 +72,11 @@ def test_a_batch_whose_write_fails_leaves_nothing(store, connect):
 
     claim = store.claim("me")
     with pytest.raises(RuntimeError, match="disk full"):
-        store.save(claim, [r(0, 2)], fail)
+        store.save(claim, batch(r(0, 2)), fail)
 
     assert results(connect) == []
-    assert store.load() == {}
-    assert store.save(claim, [r(0, 2)], write("whole"))
+    assert store.positions() == {}
+    assert store.save(claim, batch(r(0, 2)), write("whole"))
 
 
 def test_a_write_that_rolls_back_is_refused(store, connect):
@@ -84,32 +88,32 @@ def test_a_write_that_rolls_back_is_refused(store, connect):
 
     claim = store.claim("me")
     with pytest.raises(ConfigError, match="output orders has rolled its transaction back"):
-        store.save(claim, [r(0, 2)], undo)
+        store.save(claim, batch(r(0, 2)), undo)
     assert results(connect) == []
-    assert store.save(claim, [r(0, 2)], write("once"))
+    assert store.save(claim, batch(r(0, 2)), write("once"))
 
 
 def test_a_batch_without_records_is_noted_and_not_written(store, connect):
     """Its position is where a restart begins."""
     claim = store.claim("me")
 
-    assert store.is_saved(claim, [r(5, 5)])
-    assert store.load() == {T0: 5}
-    assert not store.save(claim, [r(5, 5), r(3, 3, 1)], write("nothing"))
-    assert store.load() == {T0: 5, T1: 3}
+    assert store.is_saved(claim, batch(r(5, 5)))
+    assert store.positions() == {T0: 5}
+    assert not store.save(claim, batch(r(5, 5), r(3, 3, 1)), write("nothing"))
+    assert store.positions() == {T0: 5, T1: 3}
     assert results(connect) == []
 
 
 def test_a_loss_without_records_after_it_is_still_to_be_saved(store, connect):
     """It moves the output over the gap: taken for done, it would have every later batch refused for ever."""
     claim = store.claim("me")
-    store.save(claim, [r(0, 2)], write("a"))
+    store.save(claim, batch(r(0, 2)), write("a"))
     lost = [Loss(topic_partition=T0, cause=LossCause.AGED_OUT, wanted=2, earliest=50, latest=50, resumed=50)]
 
-    assert not store.is_saved(claim, [r(50, 50)], lost)
-    assert not store.save(claim, [r(50, 50)], write("nothing"), lost)
-    assert store.is_saved(claim, [r(50, 50)], lost)
-    assert store.save(claim, [r(50, 51)], write("b"))
+    assert not store.is_saved(claim, batch(r(50, 50), losses=lost))
+    assert not store.save(claim, batch(r(50, 50), losses=lost), write("nothing"))
+    assert store.is_saved(claim, batch(r(50, 50), losses=lost))
+    assert store.save(claim, batch(r(50, 51)), write("b"))
     assert results(connect) == ["a", "b"]
 
 
@@ -117,12 +121,12 @@ def test_a_first_batch_that_fails_is_not_forgotten(store, connect):
     """Where the output begins is noted before anything is tried, so the second batch is not taken for the first."""
     claim = store.claim("me")
     for _ in range(2):
-        store.note_start(claim, [r(5, 9), r(0, 3, 1)])
+        store.save_start(claim, batch(r(5, 9), r(0, 3, 1)))
 
-    assert store.load() == {T0: 5, T1: 0}
+    assert store.positions() == {T0: 5, T1: 0}
     with pytest.raises(OutOfOrder):
-        store.save(claim, [r(9, 12), r(3, 3, 1)], write("second"))
-    assert store.save(claim, [r(5, 9), r(0, 3, 1)], write("first"))
+        store.save(claim, batch(r(9, 12), r(3, 3, 1)), write("second"))
+    assert store.save(claim, batch(r(5, 9), r(0, 3, 1)), write("first"))
 
 
 def test_a_start_that_is_noted_elsewhere_meanwhile_is_fine(store, connect):
@@ -131,25 +135,25 @@ def test_a_start_that_is_noted_elsewhere_meanwhile_is_fine(store, connect):
 
     def race(statement):
         if statement.startswith("UPDATE") and next(once, False):
-            store.note_start(claim, [r(5, 9)])
+            store.save_start(claim, batch(r(5, 9)))
 
-    meddled(connect, race).note_start(claim, [r(5, 9)])
-    assert store.load() == {T0: 5}
+    meddled(connect, race).save_start(claim, batch(r(5, 9)))
+    assert store.positions() == {T0: 5}
 
 
 def test_an_older_driver_is_fenced(store, connect):
     """After another one has claimed the output the first changes nothing, new batch or old, and is told by whom."""
     old = store.claim("process 1 of a")
-    store.save(old, [r(0, 2)], write("a"))
+    store.save(old, batch(r(0, 2)), write("a"))
     new = store.claim("process 2 of b")
 
-    for ranges in ([r(2, 4)], [r(0, 2)], [r(2, 2)], [r(0, 4, partition=1)]):
+    for zombie in (batch(r(2, 4)), batch(r(0, 2)), batch(r(2, 2)), batch(r(0, 4, partition=1))):
         with pytest.raises(Fenced, match=r"belongs to another driver now, process 2 of b, .* must stop") as fenced:
-            store.save(old, ranges, write("zombie"))
+            store.save(old, zombie, write("zombie"))
         assert fenced.value.owner == "process 2 of b"
-    assert store.save(new, [r(2, 4)], write("b"))
+    assert store.save(new, batch(r(2, 4)), write("b"))
     assert results(connect) == ["a", "b"]
-    assert store.load() == {T0: 4}
+    assert store.positions() == {T0: 4}
 
 
 def test_an_older_driver_is_fenced_before_anything_was_saved(store, connect):
@@ -157,17 +161,17 @@ def test_an_older_driver_is_fenced_before_anything_was_saved(store, connect):
     old, _ = store.claim("first"), store.claim("second")
 
     with pytest.raises(Fenced, match="second"):
-        store.save(old, [r(0, 2)], write("zombie"))
+        store.save(old, batch(r(0, 2)), write("zombie"))
     assert results(connect) == []
 
 
 def test_a_batch_out_of_order_is_refused(store, connect):
     """A batch after one that failed is not saved."""
     claim = store.claim("me")
-    store.save(claim, [r(0, 2)], write("a"))
+    store.save(claim, batch(r(0, 2)), write("a"))
 
     with pytest.raises(OutOfOrder):
-        store.save(claim, [r(4, 6)], write("c"))
+        store.save(claim, batch(r(4, 6)), write("c"))
     assert results(connect) == ["a"]
 
 
@@ -178,7 +182,7 @@ def test_copies_of_one_task_save_it_once(store, connect):
 
     def work(partition):
         start.wait()
-        answers.append(store.save(claim, [r(0, 2, partition)], write(f"p{partition}")))
+        answers.append(store.save(claim, batch(r(0, 2, partition)), write(f"p{partition}")))
 
     threads = [threading.Thread(target=work, args=(n % 2,)) for n in range(6)]
     for thread in threads:
@@ -253,14 +257,14 @@ def test_a_database_that_counts_changes_only(store, connect):
     changed = SqlOffsetStore(lambda: Changed(connect()), "orders", paramstyle="qmark")
     claim = changed.claim("me")
 
-    changed.note_start(claim, [r(0, 2), r(0, 2, 1)])
-    assert changed.save(claim, [r(0, 2)], write("a"))
-    assert changed.save(claim, [r(0, 2, 1), r(5, 7, 2)], write("b"))
-    assert not changed.save(claim, [r(0, 2)], write("again"))
-    assert (changed.load(), results(connect)) == ({T0: 2, T1: 2, TopicPartition("t", 2): 7}, ["a", "b"])
+    changed.save_start(claim, batch(r(0, 2), r(0, 2, 1)))
+    assert changed.save(claim, batch(r(0, 2)), write("a"))
+    assert changed.save(claim, batch(r(0, 2, 1), r(5, 7, 2)), write("b"))
+    assert not changed.save(claim, batch(r(0, 2)), write("again"))
+    assert (changed.positions(), results(connect)) == ({T0: 2, T1: 2, TopicPartition("t", 2): 7}, ["a", "b"])
     changed.claim("the next one")
     with pytest.raises(Fenced, match="another driver now, the next one"):
-        changed.save(claim, [r(2, 3)], write("zombie"))
+        changed.save(claim, batch(r(2, 3)), write("zombie"))
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -268,15 +272,15 @@ def test_a_race_between_look_and_update_is_judged_anew(store, connect, known):
     """Whoever saved the same range in between has saved it; nothing is written a second time."""
     claim = store.claim("me")
     if known:
-        store.save(claim, [r(0, 2)], write("a"))
-    ranges = [r(2, 4)] if known else [r(0, 4)]
+        store.save(claim, batch(r(0, 2)), write("a"))
+    raced = batch(r(2, 4)) if known else batch(r(0, 4))
     once = iter([True])
 
     def race(statement):
         if statement.startswith(f"UPDATE {store.table}") and next(once, False):
-            store.save(claim, ranges, write("winner"))
+            store.save(claim, raced, write("winner"))
 
-    assert not meddled(connect, race).save(claim, ranges, write("loser"))
+    assert not meddled(connect, race).save(claim, raced, write("loser"))
     assert results(connect)[-1] == "winner"
     assert "loser" not in results(connect)
 
@@ -286,21 +290,21 @@ def test_a_driver_that_is_succeeded_between_look_and_update_is_fenced(store, con
     """The update itself compares the epoch, so nothing of the older driver comes after the claim of the newer one."""
     claim, once = store.claim("old"), iter([True])
     if known:
-        store.save(claim, [r(0, 2)], write("a"))
+        store.save(claim, batch(r(0, 2)), write("a"))
 
     def race(statement):
         if statement.startswith("UPDATE") and next(once, False):
             store.claim("new")
 
     with pytest.raises(Fenced, match="another driver now, new"):
-        meddled(connect, race).save(claim, [r(2, 4)], write("zombie"))
+        meddled(connect, race).save(claim, batch(r(2, 4)), write("zombie"))
     assert results(connect) == ["a"] * known
 
 
 def test_rows_that_never_rest_are_given_up(store, connect):
     """A row that moves under every attempt means more drivers than one; the attempts are counted."""
     claim = store.claim("me")
-    store.save(claim, [r(0, 1)], write("a"))
+    store.save(claim, batch(r(0, 1)), write("a"))
 
     def shake(statement):
         with connect() as connection:
@@ -308,7 +312,7 @@ def test_rows_that_never_rest_are_given_up(store, connect):
             connection.execute(f"UPDATE {store.table} SET next_offset = {next_offset} WHERE partition_id = 0")
 
     with pytest.raises(Fenced, match="moved 5 times while one batch was to be saved"):
-        meddled(connect, shake).save(claim, [r(1, 9)], write("never"))
+        meddled(connect, shake).save(claim, batch(r(1, 9)), write("never"))
     assert results(connect) == ["a"]
 
 
@@ -325,12 +329,12 @@ def test_a_start_that_cannot_be_noted_is_given_up(store, connect):
                 connection.execute(change)
 
     with pytest.raises(Fenced, match="moved 5 times"):
-        meddled(connect, shake).note_start(claim, [r(0, 9)])
+        meddled(connect, shake).save_start(claim, batch(r(0, 9)))
 
 
 def test_two_that_claim_first_get_an_epoch_each(store, connect):
     """The second waits for the first one's row, and comes after it."""
-    store.load()
+    store.positions()
     opened, once = [], iter([True])
 
     def race(statement):
@@ -350,7 +354,7 @@ def test_two_that_claim_first_get_an_epoch_each(store, connect):
 
 def test_a_claim_that_cannot_be_written_says_why(store, connect):
     """An error of the database that is no race comes out as it is."""
-    store.load()
+    store.positions()
 
     def refuse(statement):
         if statement.startswith("INSERT"):
@@ -366,26 +370,26 @@ def test_the_table_is_made_once(connect):
 
     def race(statement):
         if statement.startswith("CREATE"):
-            other.load()
+            other.positions()
 
-    assert meddled(connect, race).load() == {}
+    assert meddled(connect, race).positions() == {}
 
 
 def test_a_table_that_cannot_be_made_says_why(connect):
     """The database's own error comes out."""
     with pytest.raises(sqlite3.OperationalError, match="no such table"):
-        meddled(connect, lambda statement: 1 / 0 if statement.startswith("CREATE") else None).load()
+        meddled(connect, lambda statement: 1 / 0 if statement.startswith("CREATE") else None).positions()
 
 
 def test_outputs_do_not_meet(store, connect):
     """Another name is another output in the same table, and another table is another world."""
-    store.save(store.claim("me"), [r(0, 2)], write("a"))
+    store.save(store.claim("me"), batch(r(0, 2)), write("a"))
     second = SqlOffsetStore(connect, "invoices")
     third = SqlOffsetStore(connect, "orders", table="offsets_too")
 
-    assert second.load() == third.load() == {}
-    assert second.save(second.claim("me"), [r(0, 2)], write("b"))
-    assert store.load() == {T0: 2}
+    assert second.positions() == third.positions() == {}
+    assert second.save(second.claim("me"), batch(r(0, 2)), write("b"))
+    assert store.positions() == {T0: 2}
 
 
 @pytest.mark.parametrize("isolation_level", [None])
@@ -398,7 +402,7 @@ def test_a_connection_that_commits_by_itself_is_refused(connect, isolation_level
         return connection
 
     with pytest.raises(ConfigError, match="commits by itself"):
-        SqlOffsetStore(autocommit, "orders").load()
+        SqlOffsetStore(autocommit, "orders").positions()
 
 
 def test_an_autocommit_flag_is_refused(connect):
@@ -406,7 +410,7 @@ def test_an_autocommit_flag_is_refused(connect):
     flagged = types.SimpleNamespace(autocommit=True, rollback=lambda: None, close=lambda: None)
 
     with pytest.raises(ConfigError, match="commits by itself"):
-        SqlOffsetStore(lambda: flagged, "orders", paramstyle="format").load()
+        SqlOffsetStore(lambda: flagged, "orders", paramstyle="format").positions()
 
 
 @pytest.mark.parametrize(
@@ -442,7 +446,7 @@ def test_parameters_are_marked_as_the_driver_wants_them(connect, style, marks):
 
     store = SqlOffsetStore(lambda: Meddling(connect(), note), "orders", paramstyle=style)
     with pytest.raises(ZeroDivisionError):
-        store.load()
+        store.positions()
     first, second = marks.split(", ")
     assert f"stream = {first} AND topic = {second}" in seen[0]
 

@@ -19,15 +19,14 @@ from .delivery import Undelivered, produce
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from kafka_direct.broker.group.consumer_group import ConsumerGroup
     from kafka_direct.offsets import TopicPartition
     from kafka_direct.options import ClientParams
 
 ANSWER_SECONDS = 60.0
 TIMEOUT_KEY = "transaction.timeout.ms"
 DEFAULT_TIMEOUT_MS = 60_000
-# Of the time after which the brokers abort a transaction; the rest is for the commit.
-OURS = 0.8
+# The part of a transaction's time in which records may be written; the rest is for the commit.
+WRITING_SHARE = 0.8
 QUEUE_FULL_SECONDS = 0.5
 POLL_EVERY = 1000  # records
 
@@ -56,13 +55,13 @@ class KafkaRecord(NamedTuple):
 
 
 class TransactionalProducer:
-    """A producer whose id nobody else has when it is there, and at most one transaction of it."""
+    """A producer that has fenced every older one of its transactional.id, `writer`."""
 
     def __init__(self, params: ClientParams, writer: str) -> None:
         self._servers = servers_of(params)
         self._writer = writer
-        self._ends = self._begun = 0.0
-        # One that is not delivered fails the commit; why is all that is missing then, so the others need no report.
+        self._begun = self._write_until = 0.0
+        # The client reports failures only. The commit fails if a record was not delivered, and the report says why.
         config = params.for_transactions(writer) | {"delivery.report.only.error": True}
         self._timeout_ms = int(str(config.get(TIMEOUT_KEY, DEFAULT_TIMEOUT_MS)))
         self._undelivered = Undelivered()
@@ -70,24 +69,21 @@ class TransactionalProducer:
         deadline = Deadline(ANSWER_SECONDS)
         self._run("taking over", lambda: self._client.init_transactions(deadline.left()), deadline)
 
-    def begin(self, moved: Iterable[tuple[TopicPartition, int, str]], group: ConsumerGroup) -> None:
-        """Begin a transaction with the offsets that it moves, each with its text."""
+    def begin(self, moved: Iterable[tuple[TopicPartition, int, str]], group: Any) -> None:
+        """Begin a transaction with the offsets that it commits, each with its metadata. `group` is `metadata()`'s."""
         offsets = [ClientPartition(p.topic, p.partition, offset, text) for p, offset, text in moved]
         self._undelivered.error = None
         self._begun = time.monotonic()
-        self._ends = self._begun + OURS * self._timeout_ms / 1000
-        metadata = group.metadata()
-        deadline = Deadline(ANSWER_SECONDS)
+        self._write_until = self._begun + WRITING_SHARE * self._timeout_ms / 1000
+        left = Deadline(ANSWER_SECONDS)
         self._client.begin_transaction()
-        self._run(
-            "beginning", lambda: self._client.send_offsets_to_transaction(offsets, metadata, deadline.left()), deadline
-        )
+        self._run("beginning", lambda: self._client.send_offsets_to_transaction(offsets, group, left.left()), left)
 
     def write(self, topic: str, records: Iterable[Any]) -> None:
-        clock, ends = time.monotonic, self._ends
+        clock, ends = time.monotonic, self._write_until
         for number, record in enumerate(records):
             if clock() > ends:
-                raise self._too_long(number)
+                raise self._too_long(f"{number} records")
             try:
                 self._produce(record, topic)
             except BufferError:
@@ -96,12 +92,12 @@ class TransactionalProducer:
                 self._client.poll(0)
 
     def _produce_late(self, record: Any, topic: str, number: int) -> None:
-        """Wait for room in the queue."""
-        while time.monotonic() < self._ends:
+        """Write a record for which the queue has no room yet."""
+        while time.monotonic() < self._write_until:
             self._client.poll(QUEUE_FULL_SECONDS)
             with suppress(BufferError):
                 return self._produce(record, topic)
-        raise self._too_long(number)
+        raise self._too_long(f"{number} records")
 
     def _produce(self, record: Any, topic: str) -> None:
         is_pair = isinstance(record, tuple) and len(record) == 2
@@ -122,13 +118,13 @@ class TransactionalProducer:
             ) from cause
 
     def commit(self) -> None:
-        if time.monotonic() > self._ends:
-            raise self._too_long(None)
+        if time.monotonic() > self._write_until:
+            raise self._too_long("its records")
         left = Deadline(self._begun + self._timeout_ms / 1000 - time.monotonic())
         self._run("committing", lambda: self._client.commit_transaction(left.left()), left)
 
     def abort(self) -> None:
-        """Undo what is open; if that fails, the next producer of this id does it."""
+        """Abort what is open. If that fails, the next producer of this id does it."""
         deadline = Deadline(ANSWER_SECONDS / 6)
         with suppress(KafkaDirectError):
             self._run("aborting", lambda: self._client.abort_transaction(deadline.left()), deadline)
@@ -155,8 +151,7 @@ class TransactionalProducer:
             error, topic = self._undelivered.error, self._undelivered.topic
         return translate_write(error, topic, self._servers) if topic else translate(error, doing, self._servers)
 
-    def _too_long(self, number: int | None) -> ConfigError:
-        records = "its records" if number is None else f"{number} records"
+    def _too_long(self, records: str) -> ConfigError:
         return ConfigError(
             f"{records} of {self._writer} took {time.monotonic() - self._begun:.0f} s, and the brokers abort a "
             f"transaction after {self._timeout_ms / 1000:g} s; raise {TIMEOUT_KEY} in the sink's kafkaParams (up to "

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from kafka_direct.broker import Cluster, KafkaRecord
 from kafka_direct.checkpointed import persisted, public
 from kafka_direct.errors import ConfigError
-from kafka_direct.offsets import OffsetRange
 from kafka_direct.options import ClientParams, Subscription, refuse_literal_secrets
-from kafka_direct.sinks.lineage import batch_id_of, find_source, save_ranges
+from kafka_direct.sinks.batch import KafkaBatch
 from kafka_direct.sinks.output import Output, describe_driver
 
-from .transaction import TransactionalOutput
+from .store import KafkaStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from pyspark import RDD
     from pyspark.sql import DataFrame
 
-    from kafka_direct.offsets import Loss, TopicPartition
+    from kafka_direct.offsets import TopicPartition
+    from kafka_direct.sinks.output import Claim
 
 
 @public("kafka_direct.sinks")
@@ -44,7 +45,7 @@ class KafkaSink:
             raise ConfigError(f"name={name!r} ends like a group that an output has beside its own; give another.")
         params.for_transactions(name)  # refuses what excludes transactions
         Subscription.parse([topic])
-        self._target = TransactionalOutput(params=params, name=name, topic=topic)
+        self._store = KafkaStore(params=params, name=name, topic=topic)
         self._output = Output(name)
 
     def positions(self, topics: Any) -> dict[TopicPartition, int]:
@@ -52,8 +53,8 @@ class KafkaSink:
 
         Give it to that as `fromOffsets`, and no checkpoint is needed.
         """
-        partitions, _ = Cluster(self._target.params).require(Subscription.parse(topics))
-        return self._target.positions(partitions)
+        partitions, _ = Cluster(self._store.params).require(Subscription.parse(topics))
+        return self._store.positions(partitions)
 
     def save_partitions(self, rdd: RDD[Any]) -> int:
         """Write each partition in the workers, in one transaction with the offsets of its range.
@@ -65,19 +66,17 @@ class KafkaSink:
             Fenced: another driver writes this output.
             OutOfOrder: an earlier batch failed; it runs again, and this one after it, when the job is restarted.
         """
-        batch = find_source(rdd)
-        target = self._ready(batch)
-        unknown = target.find_unknown(batch.offsetRanges())
-        if unknown:  # the first batch of a partition: noted before anything can fail
-            rdd.ctx.parallelize(unknown, len(unknown)).foreach(target.note_start)
+        batch, store = KafkaBatch.of(rdd), self._store
+        claim = self._claim_for(batch)
+        new = store.find_new(claim, batch)
+        if new:  # saved before anything can fail
+            rdd.ctx.parallelize(new, len(new)).foreach(partial(store.save_start, claim))
 
-        batch_id = batch_id_of(batch)
+        def save(part: KafkaBatch, records: Iterator[Any]) -> bool:
+            return store.save(claim, part, records, writer=store.writer_of(part))
 
-        def save(range_: OffsetRange, losses: list[Loss], records: Iterator[Any]) -> bool:
-            return target.write(target.writer_of(range_), [range_], records, losses=losses, batch_id=batch_id)
-
-        written = save_ranges(rdd, save, batch)
-        self._output.note_saved(batch)
+        written = batch.save_parts(rdd, save)
+        self._output.note_saved(batch.rdd)
         return written
 
     def save(self, rdd: RDD[Any], *, source: RDD[Any] | None = None) -> bool:
@@ -89,17 +88,14 @@ class KafkaSink:
         Raises:
             Fenced, OutOfOrder: as `save_partitions`.
         """
-        batch = find_source(rdd if source is None else source)
-        target = self._ready(batch)
-        ranges, losses = batch.offsetRanges(), batch.losses()
-        for range_ in target.find_unknown(ranges):
-            target.note_start(range_)
-        if target.is_saved(ranges, losses):
+        batch, store = KafkaBatch.of(rdd if source is None else source), self._store
+        claim = self._claim_for(batch)
+        for part in store.find_new(claim, batch):
+            store.save_start(claim, part)
+        if store.is_saved(claim, batch):
             return False
-        is_written = target.write(
-            target.driver_writer, ranges, rdd.collect(), losses=losses, batch_id=batch_id_of(batch)
-        )
-        self._output.note_saved(batch)
+        is_written = store.save(claim, batch, rdd.collect(), writer=store.drivers.name)
+        self._output.note_saved(batch.rdd)
         return is_written
 
     def save_batch(self, frame: DataFrame, batch_id: int) -> bool:
@@ -114,44 +110,43 @@ class KafkaSink:
                 f"a DataFrame for Kafka has the column value, and maybe {', '.join(KafkaRecord._fields[1:])}; it has "
                 f"{', '.join(columns)}: select these."
             )
-        target = self._claimed()
-        target.require_owner()
-        # A query with a new checkpoint counts its batches anew: they are others, so the group is another one.
+        # A query with a new checkpoint counts its batches from 0 again, so progress is kept per query.
         query = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
-        batches = replace(target, group=f"{target.name}-batches" + (f"-{query}" if query else ""))
-        batch = OffsetRange(target.topic, 0, batch_id, batch_id + 1)  # counted like offsets
-        return batches.write(target.driver_writer, [batch], map(_record, frame.toLocalIterator()), batch_id=batch_id)
+        return self._store.save_query_batch(self._claim(), query, batch_id, map(_record, frame.toLocalIterator()))
 
-    def _ready(self, batch: Any) -> TransactionalOutput:
-        """The output, once it is certain that this driver may write this batch."""
-        if batch.groupId() == self._target.name:
+    def _claim_for(self, batch: KafkaBatch) -> Claim:
+        """This driver's claim, once it is certain that the driver may write this batch."""
+        if batch.group == self._store.name:
             raise ConfigError(
-                f"the stream's group.id and the sink's name are both {self._target.name!r}, and the stream would "
+                f"the stream's group.id and the sink's name are both {self._store.name!r}, and the stream would "
                 "move the sink's offsets; give the sink another name."
             )
-        self._output.refuse_second(batch)
-        target = self._claimed()
-        target.require_owner()
-        return target
+        self._output.refuse_second(batch.rdd)
+        return self._claim()
 
-    def _claimed(self) -> TransactionalOutput:
-        def claim() -> TransactionalOutput:
-            Cluster(self._target.params).require(Subscription.parse([self._target.topic]))
-            return self._target.claim(describe_driver())
+    def _claim(self) -> Claim:
+        """This driver's claim, if no newer driver has one. A driver out of a checkpoint makes its own."""
+        store = self._store
 
-        return cast("TransactionalOutput", self._output.once(claim))
+        def take() -> Claim:
+            Cluster(store.params).require(Subscription.parse([store.topic]))
+            return store.drivers.claim(describe_driver(), time.time())
+
+        claim = self._output.claim(take)
+        store.drivers.require_newest(claim)
+        return claim
 
     @classmethod
     def revived(cls, _version: int, state: dict[str, Any]) -> KafkaSink:
         sink = cls.__new__(cls)
-        target = TransactionalOutput(params=state["params"], name=state["name"], topic=state["topic"])
-        vars(sink).update(_target=target, _output=state["output"])
+        store = KafkaStore(params=state["params"], name=state["name"], topic=state["topic"])
+        vars(sink).update(_store=store, _output=state["output"])
         return sink
 
     def __reduce__(self) -> tuple[Any, ...]:
-        target = self._target
-        refuse_literal_secrets(target.params)  # what pickles this is Spark's checkpoint
-        state = {"params": target.params, "name": target.name, "topic": target.topic, "output": self._output}
+        store = self._store
+        refuse_literal_secrets(store.params)  # what pickles this is Spark's checkpoint
+        state = {"params": store.params, "name": store.name, "topic": store.topic, "output": self._output}
         return persisted(self, "kafka-sink", state)
 
 

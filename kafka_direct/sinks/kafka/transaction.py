@@ -1,221 +1,125 @@
-"""`TransactionalOutput`: records and the source offsets they come from, in one Kafka transaction.
+"""`Transaction`: records, and the entries of a consumer group that belong to them, written together or not at all.
 
-Each writer of an output has a transactional.id, and the brokers let the newest producer of an id work alone. What is
-committed is asked after that is settled: then nothing of an older producer can come any more, so a range that is not
-there yet is not on its way either. The offsets go into the transaction before the first record: a kept producer that
-was fenced meanwhile learns it while its records can still be given to a new one.
+An entry is a number with a note. Kafka keeps the number as the committed offset of a partition, and the note as the
+metadata of that offset. Only transactions write these groups.
+
+The order matters. First the producer: the brokers have fenced every older one of its transactional.id, so none of
+these commits any more. Then the entries are read, and the transaction is planned. Then the new entries are sent, before
+the first record: a kept producer that was fenced since its last use fails here, and a new one can still take over.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafka_direct.broker.failure import servers_of
-from kafka_direct.broker.group.consumer_group import ConsumerGroup
+from kafka_direct.broker import ConsumerGroup
 from kafka_direct.broker.idle import IdleClients
 from kafka_direct.broker.write.transactional_producer import TransactionalProducer
 from kafka_direct.errors import Fenced
-from kafka_direct.offsets import TopicPartition
-from kafka_direct.sinks.progress import Advance, Progress, Step, plan_advance, plan_start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
-    from kafka_direct.offsets import Loss, OffsetRange
+    from kafka_direct.offsets import TopicPartition
     from kafka_direct.options import ClientParams
 
-# By transactional.id.
-_idle: IdleClients[tuple[ClientParams, str], TransactionalProducer] = IdleClients()
-_groups: dict[tuple[int, ClientParams], ConsumerGroup] = {}
+# By transactional.id, and by group.id.
+_producers: IdleClients[tuple[ClientParams, str], TransactionalProducer] = IdleClients()
+_groups: IdleClients[ClientParams, ConsumerGroup] = IdleClients()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionalOutput:
-    """The output `name`: its progress is that of the consumer group `name`, written by nobody but its transactions.
+class Entry(NamedTuple):
+    number: int
+    note: dict[str, Any]
 
-    `epoch` is the driver's that this belongs to; see `claim`.
+
+class Plan(NamedTuple):
+    """What a transaction does: it commits `entries`, and writes its records if it `is_new`."""
+
+    entries: dict[TopicPartition, Entry]
+    is_new: bool
+
+
+def read_entries(params: ClientParams, group: str, places: Collection[TopicPartition]) -> dict[TopicPartition, Entry]:
+    """The committed entries; where nothing is committed there is none.
+
+    The partitions are asked for one by one, of a consumer: an AdminClient that asks for all of a group's crashes when
+    the coordinator moves (librdkafka #5040).
+    """
+    with _group_client(params, group) as client:
+        return {p: Entry(number, _parse(text)) for p, (number, text) in client.progress(places).items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """A transaction of the transactional.id `writer`, with entries of `group`.
+
+    `require_owner` raises Fenced if a newer driver has claimed the output.
     """
 
     params: ClientParams
-    name: str
-    topic: str
-    epoch: int = 0
-    group: str | None = None  # another one than `name`, for progress of another kind
+    writer: str
+    group: str
+    require_owner: Callable[[], None]
 
-    def claim(self, owner: str) -> TransactionalOutput:
-        """Take the output over: the same, for a driver newer than all before. `owner` is what these are told."""
-        drivers, marker = self._drivers(), TopicPartition(self.topic, 0)
-
-        def count() -> Advance:
-            epoch, _ = drivers.owner()
-            # By the clock, as brokers forget what was not committed to for a week: a count would begin anew.
-            return Advance((Step(marker, epoch, Progress(0, max(epoch + 1, int(time.time())))),), is_new=True)
-
-        # Of two that claim at a time, the later producer goes on.
-        with drivers.transaction(self.driver_writer, count, {"owner": owner[:500]}) as (_, counted):
-            return replace(self, epoch=counted.steps[0].after.next)
-
-    def require_owner(self) -> None:
-        """Refuse to go on after another driver has claimed the output."""
-        epoch, owner = self._drivers().owner()
-        if epoch > self.epoch:  # less: the brokers have forgotten it
-            raise self._fenced(owner)
-
-    def positions(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """The next offset of each source partition that the output has begun.
-
-        Asked of a consumer, by partition: an AdminClient that asks for all of a group's dies of a segmentation fault
-        when the coordinator moves (librdkafka #5040).
-        """
-        return self._group().committed(partitions)
-
-    def find_unknown(self, ranges: Collection[OffsetRange]) -> list[OffsetRange]:
-        """The ranges in whose partitions the output has not begun."""
-        known = self._progress(ranges)
-        return [range_ for range_ in ranges if range_.topicPartition() not in known]
-
-    def note_start(self, range_: OffsetRange) -> None:
-        """Note where the output begins in a partition, unless it has."""
-
-        def begin() -> Advance:
-            return Advance(plan_start([range_], self._progress([range_])), is_new=False)
-
-        with self.transaction(self.writer_of(range_), begin, {"epoch": self.epoch}):
-            pass
-
-    @property
-    def driver_writer(self) -> str:
-        """The transactional.id for all that the driver writes itself: whoever claims the output fences it."""
-        return f"{self.name}-driver"
-
-    def writer_of(self, range_: OffsetRange) -> str:
-        """The transactional.id for all that comes from one source partition."""
-        return f"{self.name}-{range_.topic}-{range_.partition}"
-
-    def is_saved(self, ranges: Collection[OffsetRange], losses: Collection[Loss]) -> bool:
-        """Whether nothing is left to write; ranges in which the output has begun. Only a look: `write` decides."""
-        return not self._plan(ranges, losses).steps
-
-    def write(
-        self,
-        writer: str,
-        ranges: Collection[OffsetRange],
-        records: Iterable[Any],
-        *,
-        losses: Collection[Loss] = (),
-        batch_id: int | None = None,
-    ) -> bool:
-        """Write records and note their ranges in one transaction of the producer `writer`.
-
-        False, and the records are not looked at, if the output has the ranges.
+    def run(self, plan: Callable[[], Plan], topic: str = "", records: Iterable[Any] = ()) -> Plan:
+        """Do what `plan()` says of the present entries; the result is the plan that was carried out.
 
         Raises:
-            Fenced: another driver has taken over, or another copy of this task has.
-            OutOfOrder, ConfigError: as `plan_advance`.
-            ConfigError: the records took longer to come than a transaction may last.
+            Fenced: a newer driver has claimed the output, or a newer producer of `writer` is at work.
         """
-        judge = partial(self._plan, ranges, losses)
-        with self.transaction(writer, judge, {"batchId": batch_id, "epoch": self.epoch}) as (producer, advance):
-            if advance.is_new:
-                producer.write(self.topic, records)
-            return advance.is_new
-
-    def _plan(self, ranges: Collection[OffsetRange], losses: Collection[Loss]) -> Advance:
-        return plan_advance(ranges, self._progress(ranges), output=f"output {self.name}", losses=losses)
-
-    @contextmanager
-    def transaction(
-        self, writer: str, judge: Callable[[], Advance], note: dict[str, Any]
-    ) -> Iterator[tuple[TransactionalProducer, Advance]]:
-        """A transaction that moves the progress as `judge` says; none if it does not move.
-
-        Committed at the block's end, aborted on its error.
-        """
-        key = (self.params, writer)
-        if not self._is_claiming():
-            self.require_owner()  # a newer driver's producers are left alone, and its claim is final
-        producer = _idle.take(key) or self._new_producer(writer)
-        advance = judge()
+        self.require_owner()  # before a producer is made: it would fence the newer driver's producer of this id
+        producer = _producers.take((self.params, self.writer)) or self._new_producer()
+        planned = plan()
         try:
-            self._begin(producer, advance, note)
+            self._begin(producer, planned)
         except Fenced:
-            # Since it was kept, another worker has had this partition. What that has done is judged anew.
-            producer = self._new_producer(writer)
-            advance = judge()
-            self._begin(producer, advance, note)
+            # Another worker has had this id since the producer was kept, and may have saved the same batch.
+            producer = self._new_producer()
+            planned = plan()
+            self._begin(producer, planned)
         try:
-            yield producer, advance
-            if advance.steps:
+            if planned.is_new:
+                producer.write(topic, records)
+            if planned.entries:
                 producer.commit()
         except BaseException:
             producer.abort()
             raise
-        # Not after an error: what is wrong with a producer stays behind.
-        _idle.keep(key, producer)
+        # A producer that has failed is not kept: whatever is wrong with it ends with it.
+        _producers.keep((self.params, self.writer), producer)
+        return planned
 
-    def _new_producer(self, writer: str) -> TransactionalProducer:
-        """A producer that fences all others of its id."""
-        producer = TransactionalProducer(self.params, writer)
-        if not self._is_claiming():
-            self.require_owner()  # that takes long; who comes from here on fences this one
+    def _new_producer(self) -> TransactionalProducer:
+        producer = TransactionalProducer(self.params, self.writer)
+        # Making it takes long, and a newer driver may have come. One that comes from here on fences this producer.
+        self.require_owner()
         return producer
 
-    def _is_claiming(self) -> bool:
-        """Whether this is about the drivers themselves: whoever claims the output is newer than all of them."""
-        return self == self._drivers()
+    def _begin(self, producer: TransactionalProducer, planned: Plan) -> None:
+        if planned.entries:
+            with _group_client(self.params, self.group) as client:
+                metadata = client.metadata()
+            moved = [(p, entry.number, json.dumps(entry.note)) for p, entry in planned.entries.items()]
+            producer.begin(moved, metadata)
 
-    def _begin(self, producer: TransactionalProducer, advance: Advance, note: dict[str, Any]) -> None:
-        offsets = [
-            (step.topic_partition, step.after.next, json.dumps({"first": step.after.first, **note}))
-            for step in advance.steps
-        ]
-        if offsets:
-            producer.begin(offsets, self._group())
 
-    def _progress(self, ranges: Collection[OffsetRange]) -> dict[TopicPartition, Progress]:
-        progress = {}
-        for partition, (offset, text) in self._group().progress([r.topicPartition() for r in ranges]).items():
-            noted = _parse(text)
-            if noted.get("epoch", 0) > self.epoch:
-                self.require_owner()
-            progress[partition] = Progress(noted.get("first", 0), offset)
-        return progress
-
-    def owner(self) -> tuple[int, str]:
-        """The epoch of the newest driver, in a group of drivers, and what it says of itself."""
-        epoch, text = (
-            self._group().progress([TopicPartition(self.topic, 0)]).get(TopicPartition(self.topic, 0), (0, "{}"))
-        )
-        return epoch, str(_parse(text).get("owner"))
-
-    def _fenced(self, owner: str) -> Fenced:
-        return Fenced(
-            f"output {self.name} in Kafka at {servers_of(self.params)} belongs to another driver now, {owner}, which "
-            "started after this one; this one must stop: run one driver per output.",
-            epoch=self.epoch,
-            owner=owner,
-        )
-
-    def _group(self) -> ConsumerGroup:
-        # Read committed: the answer waits for a transaction that is being finished.
-        params = replace(self.params, group_id=self.group or self.name, isolation_level="read_committed")
-        return _groups.setdefault((os.getpid(), params), ConsumerGroup(params))
-
-    def _drivers(self) -> TransactionalOutput:
-        """Where drivers are counted: a group of its own, with the epoch as the offset of one partition."""
-        return replace(self, group=f"{self.name}-driver")
+@contextmanager
+def _group_client(params: ClientParams, group: str) -> Iterator[ConsumerGroup]:
+    # Read committed: the answer waits for a transaction that is being committed.
+    key = replace(params, group_id=group, isolation_level="read_committed")
+    client = _groups.take(key) or ConsumerGroup(key)
+    yield client
+    _groups.keep(key, client)
 
 
 def _parse(text: str) -> dict[str, Any]:
-    """What a transaction noted; nothing where somebody moved the group by hand."""
+    """The note of an entry. It is empty if somebody has moved the group by hand."""
     with suppress(ValueError):
-        noted = json.loads(text)
-        if isinstance(noted, dict):
-            return noted
+        note = json.loads(text)
+        if isinstance(note, dict):
+            return note
     return {}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from kafka_direct.checkpointed import persisted, public
-from kafka_direct.sinks.lineage import find_source, save_ranges
+from kafka_direct.sinks.batch import KafkaBatch
 from kafka_direct.sinks.output import Output, describe_driver
 
 from .store import TABLE, SqlOffsetStore
@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 
     from pyspark import RDD
 
-    from kafka_direct.offsets import Loss, OffsetRange, TopicPartition
+    from kafka_direct.offsets import TopicPartition
+    from kafka_direct.sinks.output import Claim
 
-    from .store import Claim, Connect
+    from .store import Connect
 
 
 @public("kafka_direct.sinks")
@@ -50,7 +51,7 @@ class SqlSink:
 
     def positions(self) -> dict[TopicPartition, int]:
         """Where the output stands: give it to createDirectStream as `fromOffsets`, and no checkpoint is needed."""
-        return self.store.load()
+        return self.store.positions()
 
     def save(self, rdd: RDD[Any], write: Callable[[Any, list[Any]], object], *, source: RDD[Any] | None = None) -> bool:
         """Collect the batch, and call `write(cursor, rows)` on the driver in one transaction with its offsets.
@@ -62,14 +63,14 @@ class SqlSink:
             Fenced: another driver writes this output.
             OutOfOrder: an earlier batch failed; it runs again, and this one after it, when the job is restarted.
         """
-        batch = find_source(rdd if source is None else source)
-        self._output.refuse_second(batch)
-        claim, ranges, losses = self._claim(), batch.offsetRanges(), batch.losses()
-        if self.store.is_saved(claim, ranges, losses):
+        batch = KafkaBatch.of(rdd if source is None else source)
+        self._output.refuse_second(batch.rdd)
+        claim = self._claim()
+        if self.store.is_saved(claim, batch):
             return False
         rows = rdd.collect()  # before the transaction, which holds locks
-        is_written = self.store.save(claim, ranges, lambda cursor: write(cursor, rows), losses)
-        self._output.note_saved(batch)
+        is_written = self.store.save(claim, batch, lambda cursor: write(cursor, rows))
+        self._output.note_saved(batch.rdd)
         return is_written
 
     def save_partitions(self, rdd: RDD[Any], write: Callable[[Any, Iterable[Any]], object]) -> int:
@@ -81,18 +82,18 @@ class SqlSink:
             ConfigError: the partitions of `rdd` are not the batch's ranges any more.
             Fenced, OutOfOrder: as `save`; out of a worker they come in the text of Spark's error.
         """
-        batch = find_source(rdd)
-        self._output.refuse_second(batch)
+        batch = KafkaBatch.of(rdd)
+        self._output.refuse_second(batch.rdd)
         claim, store = self._claim(), self.store
-        store.note_start(claim, batch.offsetRanges())
+        store.save_start(claim, batch)
 
-        def save(range_: OffsetRange, losses: list[Loss], rows: Iterator[Any]) -> bool:
-            return store.save(claim, [range_], lambda cursor: write(cursor, rows), losses)
+        def save(part: KafkaBatch, rows: Iterator[Any]) -> bool:
+            return store.save(claim, part, lambda cursor: write(cursor, rows))
 
-        written = save_ranges(rdd, save, batch)
-        self._output.note_saved(batch)
+        written = batch.save_parts(rdd, save)
+        self._output.note_saved(batch.rdd)
         return written
 
     def _claim(self) -> Claim:
-        """This driver's right to write, taken from whoever had it; a driver out of a checkpoint takes its own."""
-        return cast("Claim", self._output.once(lambda: self.store.claim(describe_driver())))
+        """This driver's claim. A driver that recovers from a checkpoint makes its own."""
+        return self._output.claim(lambda: self.store.claim(describe_driver()))

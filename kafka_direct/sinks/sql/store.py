@@ -1,11 +1,11 @@
-"""`SqlOffsetStore`: how far an output has come, in a table beside the results, moved in the same transaction as they.
+"""`SqlOffsetStore`: how far an output has come, in a table beside the results, moved in the transaction of the results.
 
-Any DB-API 2.0 connection will do, but for Oracle's, which has no empty text; no driver is imported here. One row per
-partition, and one (`HEAD`) that counts the drivers: each takes the stream over with the next epoch, and a row moves
-only under the newest. So of two drivers, or of one and its zombie, the newer one works and the older one is told.
+Any DB-API 2.0 connection will do, but for Oracle's, which has no empty text; no driver is imported here. The table has
+one row per partition, and one row for the drivers of the output: each driver claims the output with the next epoch, and
+a row moves only under the newest epoch. So of two drivers the newer one works and the older one is fenced.
 
-Rule: the table is changed by compare-and-set alone. A row that another transaction holds is waited for by the database,
-and what it has become is judged anew.
+Rule: every change of a row compares the row with what was read before. If another transaction holds the row, the
+database waits for that one's end; then the comparison fails, and the batch is judged again by what the row has become.
 """
 
 from __future__ import annotations
@@ -13,42 +13,33 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kafka_direct.checkpointed import persisted
 from kafka_direct.errors import ArgumentTypeError, ConfigError, Fenced
-from kafka_direct.offsets.model.topic_partition import TopicPartition
+from kafka_direct.offsets import TopicPartition
+from kafka_direct.sinks.output import Claim
 from kafka_direct.sinks.progress import Advance, Progress, plan_advance, plan_start
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from kafka_direct.offsets.model.loss import Loss
-    from kafka_direct.offsets.model.offset_range import OffsetRange
+    from kafka_direct.sinks.batch import KafkaBatch
     from kafka_direct.sinks.progress import Step
 
 Connect = Callable[[], Any]
 Write = Callable[[Any], object]
 
 TABLE = "kafka_direct_offsets"
-HEAD = ("", -1)  # topic and partition of no Kafka
 
-# How often a transaction is begun again because the rows moved under it: once for a copy of the same task.
+# A copy of the same task, or a retry, can move a row between look and change: once or twice. More is another driver.
 ATTEMPTS = 5
 
 # By position in each style: drivers of the named one take a sequence too.
 _PLACEHOLDERS = {"qmark": "?", "format": "%s", "pyformat": "%s", "numeric": ":{}", "named": ":{}"}
 
+_KEY = "stream = ? AND topic = ? AND partition_id = ?"
 _TABLE_NAME = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_."
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """The right of one driver to move a stream's rows, until another driver takes it over."""
-
-    epoch: int
-    positions: dict[TopicPartition, int]
 
 
 class SqlOffsetStore:
@@ -95,78 +86,75 @@ class SqlOffsetStore:
             "epoch BIGINT NOT NULL, owner VARCHAR(200), PRIMARY KEY (stream, topic, partition_id))"
         )
 
-    def load(self) -> dict[TopicPartition, int]:
+    def positions(self) -> dict[TopicPartition, int]:
         """The next offset of each partition, for `fromOffsets`; empty if nothing was ever saved."""
         with self._session() as session:
             session.require_table()
-            return {p: progress.next for p, progress in session.rows().items()}
+            return {partition: progress.next for partition, (progress, _) in session.select().items()}
 
     def claim(self, owner: str) -> Claim:
-        """Take the stream over from whoever has it; returns when no transaction of theirs can come any more.
+        """Take the output over from any other driver. No transaction of that driver can be committed after this.
 
-        `owner` is what the other one is told.
+        `owner` describes this driver to the one that it fences.
         """
         with self._session() as session:
             session.require_table()
-            epoch = session.take_over(owner[:200])
-            positions = {p: progress.next for p, progress in session.rows().items()}
-            session.commit()
-        return Claim(epoch, positions)
+            epoch = session.drivers.add(owner[:200])
+            session.connection.commit()
+        return Claim(epoch)
 
-    def note_start(self, claim: Claim, ranges: Collection[OffsetRange]) -> None:
-        """Note where the output begins, in partitions that it knows nothing of yet. The driver does so for each batch.
+    def save_start(self, claim: Claim, batch: KafkaBatch) -> None:
+        """Save where the output begins in partitions that are new to it. The driver does so before each batch.
 
         Raises:
             Fenced: another driver has taken over.
         """
         with self._session() as session:
-            self._note_start(session, claim, ranges)
+            self._save_start(session, claim, batch)
 
-    def is_saved(self, claim: Claim, ranges: Collection[OffsetRange], losses: Collection[Loss] = ()) -> bool:
-        """Whether nothing is left to save: the output has these ranges, or they have no records and no loss.
+    def is_saved(self, claim: Claim, batch: KafkaBatch) -> bool:
+        """Whether nothing is left to save: the output has the batch, or it has no records and no loss.
 
-        Notes where the output begins.
+        Saves where the output begins.
 
         Raises:
             Fenced, OutOfOrder, ConfigError: as `save`.
         """
         with self._session() as session:
-            self._note_start(session, claim, ranges)
-            return not session.plan(claim, ranges, losses).steps
+            self._save_start(session, claim, batch)
+            return not session.plan(claim, batch).steps
 
-    def save(self, claim: Claim, ranges: Collection[OffsetRange], write: Write, losses: Collection[Loss] = ()) -> bool:
-        """Call `write(cursor)` and note the ranges as saved, in one transaction. False, and no call, if they are.
+    def save(self, claim: Claim, batch: KafkaBatch, write: Write) -> bool:
+        """Call `write(cursor)` and save the progress, in one transaction. False, and no call, if the batch is saved.
 
         Raises:
-            Fenced: another driver has taken over, or has saved a part of the ranges.
+            Fenced: another driver has taken over, or has saved a part of the batch.
             OutOfOrder: the batch before is not saved.
-            ConfigError: the ranges begin before the output does, or the connection commits by itself.
+            ConfigError: the batch begins before the output does, or the connection commits by itself.
         """
         with self._session() as session:
-            for _ in range(ATTEMPTS):
-                advance = session.plan(claim, ranges, losses)
-                if session.take(claim, advance.steps):
-                    if advance.is_new:
-                        session.call(write)
-                        session.require_taken(advance.steps)
-                    session.commit()
-                    return advance.is_new
-                session.rollback()
-        raise self._restless()
+            return self._advance(session, claim, lambda: session.plan(claim, batch), write)
 
-    def _note_start(self, session: _Session, claim: Claim, ranges: Collection[OffsetRange]) -> None:
+    def _save_start(self, session: _Session, claim: Claim, batch: KafkaBatch) -> None:
+        def plan() -> Advance:
+            return Advance(plan_start(batch, session.owned_progress(claim, batch)), is_new=False)
+
+        self._advance(session, claim, plan, write=lambda _: None)
+
+    def _advance(self, session: _Session, claim: Claim, plan: Callable[[], Advance], write: Write) -> bool:
+        """Do what `plan()` says of the present rows; plan again if another transaction came first."""
         for _ in range(ATTEMPTS):
-            steps = plan_start(ranges, session.owned_rows(claim, ranges))
-            if not steps:
-                return
-            if session.take(claim, steps):
-                session.commit()
-                return
-            session.rollback()
-        raise self._restless()
-
-    def _restless(self) -> Fenced:
-        return Fenced(
+            advance = plan()
+            if session.move(claim, advance.steps):
+                if advance.is_new:
+                    with closing(session.connection.cursor()) as cursor:
+                        write(cursor)
+                    session.require_moved(claim, advance.steps)
+                if advance.steps:
+                    session.connection.commit()
+                return advance.is_new
+            session.connection.rollback()
+        raise Fenced(
             f"output {self.name} in table {self.table} moved {ATTEMPTS} times while one batch was to be saved; run one "
             "driver per output."
         )
@@ -178,163 +166,158 @@ class SqlOffsetStore:
             try:
                 yield session
             finally:
-                session.rollback()  # of nothing, if it was committed
+                session.connection.rollback()  # of nothing, if it was committed
 
 
 class _Session:
-    """One connection, and the statements that this module needs."""
+    """One connection, and the statements on the rows of one output."""
 
     def __init__(self, store: SqlOffsetStore, connection: Any, paramstyle: str) -> None:
         _refuse_autocommit(connection)
-        self._store = store
-        self._connection = connection
-        self._cursor = connection.cursor()
+        self.store = store
+        self.connection = connection
+        self.cursor = connection.cursor()
         self._placeholder = _PLACEHOLDERS[paramstyle]
-
-    def commit(self) -> None:
-        self._connection.commit()
-
-    def rollback(self) -> None:
-        self._connection.rollback()
-
-    def call(self, write: Write) -> None:
-        with closing(self._connection.cursor()) as cursor:
-            write(cursor)
+        self.drivers = _DriverRow(self)
 
     def require_table(self) -> None:
-        """Make the table if it is not there. Looking first: a user of the database may be allowed no more."""
+        """Make the table if it is not there. A look comes first: the user may have no right to make tables."""
         try:
-            self._select_head()
+            self.drivers.newest()
         except Exception:  # noqa: BLE001  each driver has errors of its own
-            self.rollback()
+            self.connection.rollback()
             try:
-                self._cursor.execute(self._store.schema)
-                self.commit()
+                self.execute(self.store.schema)
+                self.connection.commit()
             except Exception:  # noqa: BLE001
-                self.rollback()
-                self._select_head()  # somebody else has made it meanwhile; else this says what is wrong
-        self.rollback()  # ends what the look began
+                self.connection.rollback()
+                self.drivers.newest()  # another process has made the table meanwhile; else this says what is wrong
+        self.connection.rollback()  # ends the transaction of the look
 
-    def rows(self, only: Collection[TopicPartition] = ()) -> dict[TopicPartition, Progress]:
-        return {partition: progress for partition, (progress, _) in self._select(only).items()}
+    def owned_progress(self, claim: Claim, batch: KafkaBatch) -> dict[TopicPartition, Progress]:
+        """The progress in the partitions of a batch, if no row has the epoch of another driver."""
+        rows = self.select([range_.topicPartition() for range_ in batch.ranges])
+        if any(epoch != claim.epoch for _, epoch in rows.values()):
+            raise self.drivers.fenced(claim)
+        return {partition: progress for partition, (progress, _) in rows.items()}
 
-    def take_over(self, owner: str) -> int:
-        change = "epoch = epoch + 1, owner = ?"
-        if not self._update_head(change, owner):
-            try:
-                self._insert(HEAD, Progress(0, 0), 0)
-            except Exception:
-                self.rollback()  # of two drivers that come first, one waits here for the other, and comes second
-                if not self._update_head(change, owner):
-                    raise
-            else:
-                self._update_head(change, owner)
-        epoch, _ = self._select_head()
-        # Waits for every transaction of the driver before, so what is read next is final.
-        self._execute(f"UPDATE {self._store.table} SET epoch = ? WHERE stream = ?", epoch, self._store.name)
-        return int(epoch)
+    def plan(self, claim: Claim, batch: KafkaBatch) -> Advance:
+        output = f"output {self.store.name} in table {self.store.table}"
+        return plan_advance(batch, self.owned_progress(claim, batch), output=output)
 
-    def owned_rows(self, claim: Claim, ranges: Collection[OffsetRange]) -> dict[TopicPartition, Progress]:
-        found = self._select([range_.topicPartition() for range_ in ranges])
-        if any(epoch != claim.epoch for _, epoch in found.values()):
-            raise self._fenced(claim)
-        return {partition: progress for partition, (progress, _) in found.items()}
-
-    def plan(self, claim: Claim, ranges: Collection[OffsetRange], losses: Collection[Loss]) -> Advance:
-        output = f"output {self._store.name} in table {self._store.table}"
-        return plan_advance(ranges, self.owned_rows(claim, ranges), output=output, losses=losses)
-
-    def take(self, claim: Claim, steps: Collection[Step]) -> bool:
+    def move(self, claim: Claim, steps: Collection[Step]) -> bool:
         """Move the rows. False if one is not where it was: another transaction came first."""
-        # Holds the head, by a change: MySQL's drivers do not count a row that stays what it was.
-        change, is_new = "next_offset = next_offset + 1", any(step.before is None for step in steps)
-        if is_new and not self._update_head(change, epoch=claim.epoch):
-            raise self._fenced(claim)
+        if any(step.before is None for step in steps):
+            self.drivers.lock(claim)
+        change = f"UPDATE {self.store.table} SET first_offset = ?, next_offset = ? WHERE {_KEY}"
+        change += " AND next_offset = ? AND epoch = ?"
         for step in steps:
-            partition = step.topic_partition
-            if step.before is not None:
-                if not self._move(claim, step):
+            key, to = (self.store.name, step.topic_partition.topic, step.topic_partition.partition), step.after
+            if step.before is None:
+                if self.select([step.topic_partition]):  # a second look: since the lock no other transaction inserts
                     return False
-            elif self._select([partition]):  # looked for again: whoever adds a row holds the head until its commit
+                self.insert(key, to, claim.epoch)
+            elif self.execute(change, to.first, to.next, *key, step.before, claim.epoch) != 1:
                 return False
-            else:
-                self._insert((partition.topic, partition.partition), step.after, claim.epoch)
         return True
 
-    def require_taken(self, steps: Collection[Step]) -> None:
-        """Refuse to commit what has lost its offsets: `write` has rolled back, or has hidden an error.
+    def require_moved(self, claim: Claim, steps: Collection[Step]) -> None:
+        """Refuse to commit if the rows are back where they were: `write` has rolled back, or has hidden an error.
 
         After an error PostgreSQL answers a commit with a rollback, and drivers do not say so.
         """
-        found = self.rows([step.topic_partition for step in steps])
-        if any(found.get(step.topic_partition) != step.after for step in steps):
+        rows = self.select([step.topic_partition for step in steps])
+        if any(rows.get(step.topic_partition) != (step.after, claim.epoch) for step in steps):
             raise ConfigError(
-                f"the function that writes output {self._store.name} has rolled its transaction back; let it raise "
+                f"the function that writes output {self.store.name} has rolled its transaction back; let it raise "
                 "what goes wrong, and neither commit nor roll back."
             )
 
-    def _move(self, claim: Claim, step: Step) -> bool:
-        partition, after = step.topic_partition, step.after
-        moved = self._execute(
-            f"UPDATE {self._store.table} SET first_offset = ?, next_offset = ? WHERE stream = ? AND topic = ? AND "
-            "partition_id = ? AND next_offset = ? AND epoch = ?",
-            *(after.first, after.next, self._store.name, partition.topic, partition.partition, step.before),
-            claim.epoch,
+    def insert(self, key: tuple[str, str, int], progress: Progress, epoch: int) -> None:
+        self.execute(
+            f"INSERT INTO {self.store.table} (stream, topic, partition_id, first_offset, next_offset, epoch) "
+            "VALUES (?, ?, ?, ?, ?, ?)",
+            *(*key, progress.first, progress.next, epoch),
         )
-        return moved == 1
 
-    def _select(self, only: Collection[TopicPartition]) -> dict[TopicPartition, tuple[Progress, int]]:
-        text = "SELECT topic, partition_id, first_offset, next_offset, epoch"
-        where = "stream = ? AND partition_id >= 0"
-        values: list[Any] = [self._store.name]
-        if len(only) == 1:  # a task asks for its own
-            (partition,) = only
-            where, values = (
-                f"{where} AND topic = ? AND partition_id = ?",
-                [*values, partition.topic, partition.partition],
-            )
-        self._execute(f"{text} FROM {self._store.table} WHERE {where}", *values)
+    def execute(self, statement: str, *values: Any) -> int:
+        """Run a statement with ? for each value; the result is the number of rows that it changed."""
+        parts = statement.split("?")  # no statement here has a ? in a text
+        text = "".join(part + self._placeholder.format(n) for n, part in enumerate(parts[:-1], 1)) + parts[-1]
+        self.cursor.execute(text, values)
+        return int(self.cursor.rowcount)
+
+    def select(self, only: Collection[TopicPartition] = ()) -> dict[TopicPartition, tuple[Progress, int]]:
+        """The progress and the epoch of each partition. Only a single partition is asked for by name, as tasks do."""
+        text = f"SELECT topic, partition_id, first_offset, next_offset, epoch FROM {self.store.table} WHERE "
+        if len(only) == 1:
+            (one,) = only
+            self.execute(text + _KEY, self.store.name, one.topic, one.partition)
+        else:
+            self.execute(f"{text}stream = ? AND partition_id >= 0", self.store.name)
         return {
             TopicPartition(topic, int(partition)): (Progress(int(first), int(next_)), int(epoch))
-            for topic, partition, first, next_, epoch in self._cursor.fetchall()
+            for topic, partition, first, next_, epoch in self.cursor.fetchall()
         }
 
-    def _select_head(self) -> tuple[int, str]:
-        self._execute(
-            f"SELECT epoch, owner FROM {self._store.table} WHERE stream = ? AND topic = ? AND partition_id = ?",
-            *(self._store.name, *HEAD),
-        )
-        head: tuple[int, str] | None = self._cursor.fetchone()
-        return (0, "") if head is None else head
 
-    def _update_head(self, change: str, *values: Any, epoch: int | None = None) -> bool:
-        where = "stream = ? AND topic = ? AND partition_id = ?"
-        head: list[Any] = [self._store.name, *HEAD]
-        if epoch is not None:
-            where, head = f"{where} AND epoch = ?", [*head, epoch]
-        return self._execute(f"UPDATE {self._store.table} SET {change} WHERE {where}", *values, *head) == 1
+class _DriverRow:
+    """The row of the drivers: the epoch and the description of the newest. Its key is no partition of Kafka."""
 
-    def _insert(self, place: tuple[str, int], progress: Progress, epoch: int) -> None:
-        self._execute(
-            f"INSERT INTO {self._store.table} (stream, topic, partition_id, first_offset, next_offset, epoch) "
-            "VALUES (?, ?, ?, ?, ?, ?)",
-            *(self._store.name, *place, progress.first, progress.next, epoch),
-        )
+    TOPIC, PARTITION = "", -1
 
-    def _fenced(self, claim: Claim) -> Fenced:
-        _, owner = self._select_head()
+    def __init__(self, session: _Session) -> None:
+        self._session = session
+        self._table = session.store.table
+        self._key = (session.store.name, self.TOPIC, self.PARTITION)
+
+    def newest(self) -> tuple[int, str]:
+        """The newest driver's epoch and description."""
+        self._session.execute(f"SELECT epoch, owner FROM {self._table} WHERE {_KEY}", *self._key)
+        row: tuple[int, str] | None = self._session.cursor.fetchone()
+        return (0, "") if row is None else row
+
+    def add(self, owner: str) -> int:
+        """Make this driver the newest; the result is its epoch."""
+        if not self._count(owner):
+            try:
+                self._session.insert(self._key, Progress(0, 0), 0)
+            except Exception:
+                # Two drivers come first: this one has waited for the other's insert, and comes second.
+                self._session.connection.rollback()
+                if not self._count(owner):
+                    raise
+            else:
+                self._count(owner)
+        epoch, _ = self.newest()
+        # This changes every row, so it waits for all open transactions of the driver before.
+        self._session.execute(f"UPDATE {self._table} SET epoch = ? WHERE stream = ?", epoch, self._session.store.name)
+        return int(epoch)
+
+    def lock(self, claim: Claim) -> None:
+        """Hold the row until the transaction ends, so that only one transaction at a time inserts rows.
+
+        It is held by a change of next_offset: MySQL's drivers do not count a row that stays what it was.
+
+        Raises:
+            Fenced: another driver has taken over.
+        """
+        change = f"UPDATE {self._table} SET next_offset = next_offset + 1 WHERE {_KEY} AND epoch = ?"
+        if self._session.execute(change, *self._key, claim.epoch) != 1:
+            raise self.fenced(claim)
+
+    def fenced(self, claim: Claim) -> Fenced:
+        _, owner = self.newest()
         return Fenced(
-            f"output {self._store.name} in table {self._store.table} belongs to another driver now, {owner}, which "
+            f"output {self._session.store.name} in table {self._table} belongs to another driver now, {owner}, which "
             "started after this one; this one must stop: run one driver per output.",
             epoch=claim.epoch,
             owner=owner,
         )
 
-    def _execute(self, statement: str, *values: Any) -> int:
-        parts = statement.split("?")  # no text of ours holds another one
-        text = "".join(part + self._placeholder.format(n) for n, part in enumerate(parts[:-1], 1)) + parts[-1]
-        self._cursor.execute(text, values)
-        return int(self._cursor.rowcount)
+    def _count(self, owner: str) -> bool:
+        change = f"UPDATE {self._table} SET epoch = epoch + 1, owner = ? WHERE {_KEY}"
+        return self._session.execute(change, owner, *self._key) == 1
 
 
 def find_paramstyle(connection: Any) -> str:

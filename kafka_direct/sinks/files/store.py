@@ -1,0 +1,105 @@
+"""`Attempt`: one attempt at writing a batch to a folder, on any file system that Spark knows."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Any
+from uuid import uuid4
+
+from pyspark import SparkContext
+
+from kafka_direct.errors import ConfigError, Fenced
+
+# In the folder of a batch: what the batch is made of. Spark's readers leave out names that begin with _.
+CONTENT = "_kafka_direct.json"
+
+
+def active_context() -> Any:
+    sc = SparkContext._active_spark_context  # noqa: SLF001  PySpark has no public name for it
+    if sc is None:
+        raise ConfigError("files are published by the driver: use FileSink in foreachRDD or foreachBatch.")
+    return sc
+
+
+class Attempt:
+    """An attempt writes to a hidden folder, and renames it to the batch's folder in the end.
+
+    Its claim is an empty file beside the hidden folder. The next attempt deletes the claim, and then the folder. A
+    driver that was frozen half way may write on after that: without the claim it would publish the second half.
+    `content` says what the batch is made of: the same text in each replay, an empty one if nobody knows.
+    """
+
+    def __init__(self, path: str, batch_id: int, content: str) -> None:
+        sc = active_context()
+        hadoop, configuration = sc._jvm.org.apache.hadoop.fs, sc._jsc.hadoopConfiguration()  # noqa: SLF001
+        self.folder = f"{path}/.batch={batch_id}.{uuid4().hex}"
+        self._content = content
+        self._hidden = hadoop.Path(self.folder)
+        self._final = hadoop.Path(f"{path}/batch={batch_id}")
+        self._replaced = hadoop.Path(f"{self.folder}.old")
+        self._claim = hadoop.Path(f"{self.folder}.turn")
+        self._hidden_content, self._final_content = (hadoop.Path(f, CONTENT) for f in (self._hidden, self._final))
+        self._earlier = [hadoop.Path(f"{path}/.batch={batch_id}.*{kind}") for kind in (".turn", "")]
+        self._files = self._hidden.getFileSystem(configuration)
+        # FileSystem.rename would move a folder into one that is there; this one refuses.
+        self._context = hadoop.FileContext.getFileContext(self._files.getUri(), configuration)
+        self._no_options = sc._gateway.new_array(getattr(hadoop, "Options$Rename"), 0)  # noqa: SLF001
+
+    def claim(self) -> None:
+        """End all earlier attempts at the batch: first their claims, then what they have written."""
+        self._refuse_other_content()
+        for pattern in self._earlier:
+            for found in self._files.globStatus(pattern) or ():
+                self._files.delete(found.getPath(), True)
+        self._files.create(self._claim).close()
+
+    def publish(self) -> None:
+        """Put the new folder in the place of the old one. For a moment readers see neither, but never both or a half.
+
+        Raises:
+            Fenced: a later attempt has ended this one.
+        """
+        is_written = self._files.exists(self._hidden)
+        if is_written and self._content:
+            self._write_content()
+        # The claim is looked at after everything that can create the folder anew, and before the folder is renamed.
+        # If the claim is there, nothing was deleted before; what is deleted from here on makes the rename fail.
+        if not self._files.exists(self._claim):
+            raise Fenced(
+                f"another driver has begun {self._final} since; this one must stop: run one driver per output."
+            )
+        if not is_written:
+            raise ConfigError(f"nothing was written to {self.folder}: write the batch to the folder that is given.")
+        is_there = self._files.exists(self._final)
+        if is_there:
+            self._rename(self._final, self._replaced)
+        try:
+            self._rename(self._hidden, self._final)
+        except Exception:
+            if is_there:
+                self._rename(self._replaced, self._final)
+            raise
+
+    def clear(self) -> None:
+        """Delete what this attempt has left under hidden names."""
+        for path in (self._claim, self._hidden, self._replaced):
+            self._files.delete(path, True)
+
+    def _rename(self, source: Any, target: Any) -> None:
+        self._context.rename(source, target, self._no_options)
+
+    def _refuse_other_content(self) -> None:
+        """Refuse to replace a batch of another stream, or of a log that was thrown away: its records would be lost."""
+        if not self._content or not self._files.exists(self._final_content):
+            return
+        with closing(self._files.open(self._final_content)) as file:
+            there = bytes(file.readAllBytes()).decode()
+        if there != self._content:
+            raise ConfigError(
+                f"{self._final} holds {there[:200]}, and this batch is made of {self._content[:200]}: it is of another "
+                "stream, or of before the checkpoint was thrown away; give this stream a folder of its own."
+            )
+
+    def _write_content(self) -> None:
+        with closing(self._files.create(self._hidden_content, True)) as file:
+            file.write(bytearray(self._content.encode()))
