@@ -64,7 +64,7 @@ def test_a_driver_that_was_frozen_publishes_no_half(sc, tmp_path):
 
 
 def test_a_driver_that_was_frozen_in_publishing_replaces_no_batch(sc, batch_rdd, tmp_path, monkeypatch):
-    """Its file of the content creates the folder anew, which its successor has deleted, without the records."""
+    """Its last file creates the folder again that its successor has deleted, without the records."""
 
     def write(value):
         with FileSink(str(tmp_path)).batch(batch_rdd(OffsetRange("t", 0, 0, 5))) as folder:

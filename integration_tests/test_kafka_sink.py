@@ -95,7 +95,7 @@ def as_record(offset):
 
 
 def test_records_and_offsets_arrive_together(output, kafka_topic):
-    """A range is written once; its replay is seen to be there, and the records are not asked for."""
+    """A range is written once; its replay is seen to be there, and its records are not computed."""
     source = kafka_topic()
     target = output.driver()
 
@@ -127,9 +127,9 @@ def test_a_loss_without_records_after_it_is_still_to_be_written(output, kafka_to
 
 
 def test_after_brokers_have_forgotten_an_epoch_the_next_is_newer(output):
-    """A driver's claim is not committed again, and is gone after a week: a count would begin anew, below its tasks'."""
+    """A driver's claim is not committed again, and is gone after a week: a count would begin at 1 again."""
     old = output.driver("before")
-    forgotten = replace(old.store, name=f"{old.store.name}-anew")
+    forgotten = replace(old.store, name=f"{old.store.name}-forgotten")
 
     assert Driver.of(forgotten, "after", now=old.claim.epoch + 7 * 86_400).claim.epoch > old.claim.epoch
 
@@ -411,7 +411,7 @@ def test_a_sink_looks_for_its_successor_before_each_batch(output, kafka_topic, b
 
 
 def test_batches_of_another_query_are_others(sc, output):
-    """A query with a new checkpoint counts anew; one that has been succeeded is fenced."""
+    """A query with a new checkpoint counts from 0 again; an older driver is fenced."""
     frame, sink = SparkSession(sc).createDataFrame([("v",)], ["value"]), output.sink()
 
     def save(query, batch_id):

@@ -29,7 +29,7 @@ class Output:
     """One output of a driver, however many copies of its sink there are.
 
     Spark pickles a sink into its checkpoint once per output operation that uses it, and a recovered driver has as many
-    copies. The copies share one state in each process. A pickle has none of it: another process begins anew.
+    copies. The copies share one state in each process. A pickle has none of it.
     """
 
     def __init__(self, name: str) -> None:

@@ -86,7 +86,7 @@ def plan_advance(batch: KafkaBatch, progress: Mapping[TopicPartition, Progress],
             saved.append(range_)
             continue
         elif is_moving:
-            # A topic that was created anew begins at lower offsets: from then on the output begins there.
+            # A topic that was created again begins at lower offsets. From then on the output begins there.
             first = min(stands.first, range_.fromOffset) if partition in lost else stands.first
             steps.append(Step(partition, stands.next, Progress(first, range_.untilOffset)))
         if is_moving:
@@ -124,7 +124,7 @@ def _is_saved(range_: OffsetRange, stands: Progress, loss: Loss | None, output: 
     if stands.next == begins:
         return False
     if begins > range_.fromOffset:
-        # The topic was created anew: the old topic's offsets say nothing about this one.
+        # The topic was created again: offsets of the old topic say nothing about this one.
         is_saved = stands.next == range_.untilOffset
     else:
         is_saved = stands.first <= range_.fromOffset and stands.next >= range_.untilOffset

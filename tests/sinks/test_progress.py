@@ -74,7 +74,7 @@ def test_partitions_of_one_batch_are_new_together():
 
 
 def test_a_batch_before_the_output_began_is_refused():
-    """Whoever starts from the beginning with an old name is told, rather than skipped."""
+    """A start from the beginning under an old name is an error. Skipped, its records would be lost."""
     with pytest.raises(ConfigError, match="begins at 100, but the batch begins at 0"):
         advance([(0, 0, 50)], {T0: Progress(100, 120)})
 
@@ -90,7 +90,7 @@ def test_an_accepted_loss_is_stepped_over():
 
 
 def test_an_accepted_rewind_is_no_replay():
-    """The records of a topic that was made anew have offsets that the output has seen before, and are new."""
+    """The records of a topic that was created again have offsets that the output has seen before, and are new."""
     rewind = [loss(100, 0, LossCause.RECREATED)]
     found = advance([(0, 0, 50)], {T0: Progress(10, 100)}, rewind)
 

@@ -142,7 +142,7 @@ def test_a_start_that_is_noted_elsewhere_meanwhile_is_fine(store, connect):
 
 
 def test_an_older_driver_is_fenced(store, connect):
-    """After another one has claimed the output the first changes nothing, new batch or old, and is told by whom."""
+    """After another one has claimed the output the first changes nothing, and its error names the other."""
     old = store.claim("process 1 of a")
     store.save(old, batch(r(0, 2)), write("a"))
     new = store.claim("process 2 of b")
@@ -269,7 +269,7 @@ def test_a_database_that_counts_changes_only(store, connect):
 
 @pytest.mark.parametrize("known", [True, False])
 def test_a_race_between_look_and_update_is_judged_anew(store, connect, known):
-    """Whoever saved the same range in between has saved it; nothing is written a second time."""
+    """Another transaction has saved the range in between, so nothing is written a second time."""
     claim = store.claim("me")
     if known:
         store.save(claim, batch(r(0, 2)), write("a"))
@@ -320,7 +320,7 @@ def test_a_start_that_cannot_be_noted_is_given_up(store, connect):
     """The same for a first row that comes and goes."""
     claim = store.claim("me")
     row = f"INSERT INTO {store.table} VALUES ('orders', 't', 0, 0, 0, {claim.epoch}, NULL)"
-    # Before the look, before the head is locked, and before the second look, which SQLite would let nobody disturb.
+    # Before the look, before the drivers' row is locked, and before the second look, where SQLite locks all others out.
     changes = itertools.cycle([f"DELETE FROM {store.table} WHERE partition_id = 0", row, None])
 
     def shake(_):
@@ -339,7 +339,7 @@ def test_two_that_claim_first_get_an_epoch_each(store, connect):
 
     def race(statement):
         if statement.startswith("INSERT") and next(once, False):
-            opened[-1].rollback()  # SQLite would let nobody else in; others lock no row that is not there yet
+            opened[-1].rollback()  # else SQLite lets nothing else write; other databases lock no missing row
             store.claim("first")
 
     def connect_late():
@@ -365,7 +365,7 @@ def test_a_claim_that_cannot_be_written_says_why(store, connect):
 
 
 def test_the_table_is_made_once(connect):
-    """By whoever comes first; one that loses that race uses the winner's."""
+    """By the first process. A second one that tries at the same time uses the table of the first."""
     other = SqlOffsetStore(connect, "orders")
 
     def race(statement):

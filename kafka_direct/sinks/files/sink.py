@@ -40,8 +40,7 @@ class FileSink:
     def __init__(self, path: str) -> None:
         if not isinstance(path, str) or not path:
             raise ArgumentTypeError(f"path must be a folder that Spark can write to; it is {path!r}.")
-        scheme = path.partition(":")[0].lower()
-        if scheme in NO_RENAME:
+        if path.partition(":")[0].lower() in NO_RENAME:
             raise ConfigError(
                 f"{path} is on an object store, which cannot rename a folder at once; write to HDFS or a disk, or a "
                 "table format such as Delta or Iceberg by batch id."

@@ -26,7 +26,7 @@ class Attempt:
 
     Its claim is an empty file beside the hidden folder. The next attempt deletes the claim, and then the folder. A
     driver that was frozen half way may write on after that: without the claim it would publish the second half.
-    `content` says what the batch is made of: the same text in each replay, an empty one if nobody knows.
+    `content` says what the batch is made of: the same text in each replay, an empty one if it is not known.
     """
 
     def __init__(self, path: str, batch_id: int, content: str) -> None:
@@ -62,7 +62,7 @@ class Attempt:
         is_written = self._files.exists(self._hidden)
         if is_written and self._content:
             self._write_content()
-        # The claim is looked at after everything that can create the folder anew, and before the folder is renamed.
+        # The claim is looked at after the last write, which may have created the folder again, and before the rename.
         # If the claim is there, nothing was deleted before; what is deleted from here on makes the rename fail.
         if not self._files.exists(self._claim):
             raise Fenced(

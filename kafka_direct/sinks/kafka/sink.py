@@ -126,14 +126,13 @@ class KafkaSink:
 
     def _claim(self) -> Claim:
         """This driver's claim, if no newer driver has one. A driver out of a checkpoint makes its own."""
-        store = self._store
 
         def take() -> Claim:
-            Cluster(store.params).require(Subscription.parse([store.topic]))
-            return store.drivers.claim(describe_driver(), time.time())
+            Cluster(self._store.params).require(Subscription.parse([self._store.topic]))
+            return self._store.drivers.claim(describe_driver(), time.time())
 
         claim = self._output.claim(take)
-        store.drivers.require_newest(claim)
+        self._store.drivers.require_newest(claim)
         return claim
 
     @classmethod

@@ -44,7 +44,7 @@ class Drivers:
             epoch = max(self._newest().number + 1, int(now))
             return Plan({self.place: Entry(epoch, {"first": 0, "owner": owner[:500]})}, is_new=False)
 
-        # Nobody is asked whether this driver is the newest: the claim is what makes it so.
+        # There is no owner to require: the claim is what makes this driver the newest.
         done = Transaction(self.params, self.name, self.name, require_owner=lambda: None).run(plan)
         return Claim(done.entries[self.place].number)
 

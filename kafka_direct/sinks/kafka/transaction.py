@@ -117,7 +117,7 @@ def _group_client(params: ClientParams, group: str) -> Iterator[ConsumerGroup]:
 
 
 def _parse(text: str) -> dict[str, Any]:
-    """The note of an entry. It is empty if somebody has moved the group by hand."""
+    """The note of an entry. It is empty if a user has moved the group by hand."""
     with suppress(ValueError):
         note = json.loads(text)
         if isinstance(note, dict):

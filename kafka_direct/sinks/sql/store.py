@@ -5,7 +5,7 @@ one row per partition, and one row for the drivers of the output: each driver cl
 a row moves only under the newest epoch. So of two drivers the newer one works and the older one is fenced.
 
 Rule: every change of a row compares the row with what was read before. If another transaction holds the row, the
-database waits for that one's end; then the comparison fails, and the batch is judged again by what the row has become.
+database waits until it ends. Then the comparison fails, and the batch is planned again from the new row.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class SqlOffsetStore:
     """The progress of the output `name`, in a table of any database.
 
     `connect` gives a new connection each time, with autocommit off (DB-API's default). The table is made at the first
-    use; `schema` is the statement, for databases where that is somebody else's work.
+    use; `schema` is the statement, for databases where another person has to make it.
     """
 
     def __init__(self, connect: Connect, name: str, *, table: str = TABLE, paramstyle: str | None = None) -> None:
@@ -191,7 +191,7 @@ class _Session:
                 self.connection.commit()
             except Exception:  # noqa: BLE001
                 self.connection.rollback()
-                self.drivers.newest()  # another process has made the table meanwhile; else this says what is wrong
+                self.drivers.newest()  # the table is there if another process has made it; else this says why
         self.connection.rollback()  # ends the transaction of the look
 
     def owned_progress(self, claim: Claim, batch: KafkaBatch) -> dict[TopicPartition, Progress]:
@@ -262,14 +262,12 @@ class _Session:
 
 
 class _DriverRow:
-    """The row of the drivers: the epoch and the description of the newest. Its key is no partition of Kafka."""
-
-    TOPIC, PARTITION = "", -1
+    """The row of the drivers: the epoch and the description of the newest. No partition of Kafka has its key."""
 
     def __init__(self, session: _Session) -> None:
         self._session = session
         self._table = session.store.table
-        self._key = (session.store.name, self.TOPIC, self.PARTITION)
+        self._key = (session.store.name, "", -1)
 
     def newest(self) -> tuple[int, str]:
         """The newest driver's epoch and description."""
