@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import pytest
 from pyspark.sql import SparkSession
 
-from kafka_direct.broker import Cluster
+from kafka_direct.broker import Cluster, ConsumerGroup
 from kafka_direct.broker.fetch.reader import read_chunks
 from kafka_direct.broker.fetch.worker_consumer import MessageConsumer
 from kafka_direct.broker.write.transactional_producer import TransactionalProducer
@@ -109,6 +109,25 @@ def test_records_and_offsets_arrive_together(output, kafka_topic):
     assert target.store.positions([TopicPartition(source, 0)]) == {TopicPartition(source, 0): 2}
     with pytest.raises(OutOfOrder):
         target.write("w", [r(source, 4, 5)], unwanted())
+
+
+def test_the_entries_of_other_versions_can_be_read(output, kafka_topic):
+    """The groups outlive an upgrade of this package: their names, their offsets and the metadata."""
+    source, driver = kafka_topic(), output.driver("process 1 of a")
+    name, claim = driver.store.name, driver.claim
+
+    def committed(group, topic):
+        params, place = ClientParams.parse(output.servers | {"group.id": group}), TopicPartition(topic, 0)
+        return ConsumerGroup(params).progress([place])[place]
+
+    assert committed(f"{name}-driver", output.topic) == (claim.epoch, '{"first": 0, "owner": "process 1 of a"}')
+    driver.store.save_start(claim, KafkaBatch((r(source, 3, 5),)))
+    assert committed(name, source) == (3, f'{{"first": 3, "epoch": {claim.epoch}}}')
+    driver.write("w", [r(source, 3, 5)], [("k", "v")], batch_id=7)
+    assert committed(name, source) == (5, f'{{"first": 3, "batchId": 7, "epoch": {claim.epoch}}}')
+    driver.store.save_query_batch(claim, "q", 4, [("k", "v")])
+    stored = f'{{"first": 4, "batchId": 4, "epoch": {claim.epoch}}}'
+    assert committed(f"{name}-batches-q", output.topic) == (5, stored)
 
 
 def test_a_loss_without_records_after_it_is_still_to_be_written(output, kafka_topic):

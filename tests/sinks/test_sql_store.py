@@ -53,6 +53,16 @@ def test_results_and_offsets_arrive_together(store, connect):
     assert store.positions() == {T0: 2, T1: 8}
 
 
+def test_the_rows_of_other_versions_can_be_read(store, connect):
+    """The table outlives an upgrade of this package: one row per partition, and one of the drivers."""
+    store.claim("process 1 of a")
+    claim = store.claim("process 2 of b")
+    store.save(claim, batch(r(5, 8)), write("a"))
+
+    rows = connect().execute("SELECT * FROM kafka_direct_offsets ORDER BY partition_id").fetchall()
+    assert rows == [("orders", "", -1, 0, 1, 2, "process 2 of b"), ("orders", "t", 0, 5, 8, 2, None)]
+
+
 def test_a_replay_is_skipped(store, connect):
     """It is recognised by its ranges, and the user's code is not called."""
     claim = store.claim("me")
