@@ -141,7 +141,7 @@ def test_old_sinks_and_functions_have_what_the_user_gave():
     sink, other = golden("sql-sink-1"), golden("sql-sink-1")
 
     assert sink.store._connect.args == ("results.db",)
-    assert sink._output.once(list) is other._output.once(list)
+    assert sink._output.claim(object) is other._output.claim(object)
     assert golden("callback-1") is golden("callback-1")
     assert golden("callback-1")("four") == 4
     assert golden("kafka-sink-1")._target == VALUES["kafka-sink-1"]._target

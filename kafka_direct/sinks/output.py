@@ -32,8 +32,10 @@ class Output:
     copies. The copies share one state in each process. A pickle has none of it.
     """
 
-    def __init__(self, name: str) -> None:
-        self._join(name, uuid4().hex)
+    def __init__(self, name: str, id_: str | None = None) -> None:
+        self.name = name
+        self._id = uuid4().hex if id_ is None else id_
+        self._shared = _states.setdefault(self._id, _State())
 
     def claim(self, take: Callable[[], Claim]) -> Claim:
         """This process's claim; `take()` is called at the first use."""
@@ -55,13 +57,7 @@ class Output:
 
     @classmethod
     def revived(cls, _version: int, state: dict[str, str]) -> Output:
-        output = cls.__new__(cls)
-        output._join(state["name"], state["id"])
-        return output
-
-    def _join(self, name: str, id_: str) -> None:
-        self.name, self._id = name, id_
-        self._shared = _states.setdefault(id_, _State())
+        return cls(state["name"], state["id"])
 
     def __reduce__(self) -> tuple[Any, ...]:
         return persisted(self, "sink-output", {"name": self.name, "id": self._id})
