@@ -58,6 +58,7 @@ _SIGNATURES = {
     "rd_kafka_version": (c_int, ()),
     "rd_kafka_conf": (c_void_p, (c_void_p,)),
     "rd_kafka_conf_set_error_cb": (None, (c_void_p, c_void_p)),
+    "rd_kafka_queue_new": (c_void_p, (c_void_p,)),
     "rd_kafka_queue_get_partition": (c_void_p, (c_void_p, c_char_p, c_int32)),
     "rd_kafka_queue_forward": (None, (c_void_p, c_void_p)),
     "rd_kafka_queue_destroy": (None, (c_void_p,)),

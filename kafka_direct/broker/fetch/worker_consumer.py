@@ -123,7 +123,8 @@ class ArrayConsumer:
     def unassign(self) -> None:
         if self._queue is not None:
             self.client.unassign()
-            self._let_go(self._queue)
+            self.client.assignment()  # librdkafka's main thread answers after it has stopped the fetch
+            self._discard(self._queue)
             self._queue = None
 
     def poll(self, count: int, seconds: float) -> RecordArray:
@@ -150,12 +151,19 @@ class ArrayConsumer:
         take = self._library.client.rd_kafka_consume_batch_queue
         return max(int(take(self._queue, int(seconds * 1000), place, count)), 0)
 
-    def _let_go(self, queue: int) -> None:
-        """Give the partition's queue back, empty: what was fetched of it in vain would stay there."""
-        pointers = (ctypes.c_void_p * 1000)()
-        while (taken := self._take(pointers, 0, len(pointers), 0)) > 0:
-            self._library.loops.kafka_direct_destroy(pointers, taken)
-        self._library.client.rd_kafka_queue_destroy(queue)
+    def _discard(self, queue: int) -> None:
+        """Free what the partition's queue holds, and what will still arrive in it.
+
+        librdkafka's network thread may still be unpacking what it has fetched, and puts that into the queue later. So
+        the queue is forwarded to another one that is destroyed at once: librdkafka frees what is forwarded to a
+        destroyed queue. It ends a forwarding itself when it stops the fetch, so that must have happened before. Else
+        `assign` ends it.
+        """
+        functions = self._library.client
+        destroyed = functions.rd_kafka_queue_new(self._handle)
+        functions.rd_kafka_queue_forward(queue, destroyed)
+        functions.rd_kafka_queue_destroy(destroyed)
+        functions.rd_kafka_queue_destroy(queue)
 
 
 def build_fastest(config: Mapping[str, Any]) -> ArrayConsumer | MessageConsumer:
