@@ -148,8 +148,8 @@ class Bench:
     def close(self):
         """End what a suite has started, and the consumers that this process has kept, before the broker goes."""
         self._undo.close()
-        for key, consumer in reader._idle.kept():
-            reader._idle.take(key)
+        for key, consumer in reader.idle_consumers.kept():
+            reader.idle_consumers.take(key)
             consumer.close()
         for consumer in limit.kept.values():
             consumer.close()

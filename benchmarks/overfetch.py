@@ -34,10 +34,10 @@ class Received:
         self._by_client[stats["name"]] = stats["rx_bytes"]
 
     def bytes(self):
-        for key, consumer in reader._idle.kept():
+        for key, consumer in reader.idle_consumers.kept():
             if key[0] != self.params:
                 continue
-            reader._idle.take(key)
+            reader.idle_consumers.take(key)
             for _ in range(4):
                 consumer.client.poll(0.05)  # the last word of its statistics
             consumer.close()  # kept, it would go on with them for ever

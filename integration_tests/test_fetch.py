@@ -10,8 +10,8 @@ import pytest
 
 from kafka_direct import OffsetRange
 from kafka_direct.broker.fetch import reader
-from kafka_direct.broker.fetch.appetite import HEARTY
-from kafka_direct.broker.fetch.reader import read_chunks
+from kafka_direct.broker.fetch.fetch_size import LARGE_FETCHES
+from kafka_direct.broker.fetch.reader import ReadSettings, _BorrowedConsumer, _RangeRead, read_chunks
 from kafka_direct.broker.fetch.worker_consumer import MessageConsumer, build_fastest
 from kafka_direct.options import ClientParams
 
@@ -46,7 +46,7 @@ class Received:
 
     def bytes(self):
         self._by_client.clear()
-        consumers = [consumer for (params, *_), consumer in reader._idle.kept() if params == self.params]
+        consumers = [consumer for (params, *_), consumer in reader.idle_consumers.kept() if params == self.params]
         while len(self._by_client) < len(consumers):
             for consumer in consumers:
                 consumer.client.poll(0.05)
@@ -77,10 +77,9 @@ def test_a_backlog_cut_into_ranges_is_fetched_once(kafka, backlog, build):
 def test_nothing_is_fetched_while_the_last_records_are_processed(kafka, backlog, build):
     """Once they are out the consumer has no partition any more that it would fetch on."""
     params = ClientParams.parse({"bootstrap.servers": kafka.bootstrap_servers, "client.id": uuid4().hex})
-    with reader._lend(build, params, HEARTY) as lent:
-        range_, settings = OffsetRange(backlog, 0, 0, 9000), {"skip_lost": False, "names": reader.OF_DSTREAMS}
-        chunks = reader._Reading(lent, range_, poll_seconds=30, **settings).chunks()
-        assigned = [(chunk.last_offset(), len(lent.consumer.client.assignment())) for chunk in chunks]
+    with _BorrowedConsumer(build, params, LARGE_FETCHES) as borrowed:
+        chunks = _RangeRead(borrowed, OffsetRange(backlog, 0, 0, 9000), ReadSettings(poll_seconds=30)).chunks()
+        assigned = [(chunk.last_offset(), len(borrowed.consumer.client.assignment())) for chunk in chunks]
 
     assert assigned[-1] == (8999, 0)
     assert {number for _, number in assigned[:-1]} == {1}

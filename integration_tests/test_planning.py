@@ -29,7 +29,7 @@ def settled(cluster, count):
     """The counts after two more reports of the statistics."""
     for _ in range(2):
         before, count.by_kind = count.by_kind, {}
-        testing.wait_until(lambda: cluster._admin.poll(0.05) or count.by_kind, "statistics")
+        testing.wait_until(lambda: cluster.connection._admin.poll(0.05) or count.by_kind, "statistics")
     return dict(count.by_kind or before)
 
 
@@ -49,7 +49,7 @@ def test_requests_do_not_grow_with_partitions(kafka, kafka_topic):
         grown.append({kind: after[kind] - before.get(kind, 0) for kind in after if after[kind] > before.get(kind, 0)})
 
     assert grown[0] == grown[1]
-    brokers = len(cluster._admin.list_topics(timeout=10).brokers)
+    brokers = len(cluster.connection._admin.list_topics(timeout=10).brokers)
     assert grown[1]["ListOffsets"] == 5 * 2 * brokers  # earliest and latest
 
 

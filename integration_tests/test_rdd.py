@@ -141,7 +141,7 @@ def test_empty_range_opens_no_consumer(sc):
     def clients(_):
         from kafka_direct.broker.fetch import reader
 
-        yield from [dict(params.entries)["bootstrap.servers"] for (params, *_), _ in reader._idle.kept()]
+        yield from [dict(params.entries)["bootstrap.servers"] for (params, *_), _ in reader.idle_consumers.kept()]
 
     assert (rdd.collect(), rdd.count(), rdd.isEmpty()) == ([], 0, True)
     assert "127.0.0.1:1" not in rdd.mapPartitions(clients).collect()
@@ -153,7 +153,7 @@ def idle_consumers(client_id):
     def count(_):
         from kafka_direct.broker.fetch import reader
 
-        yield sum(("client.id", client_id) in params.entries for (params, *_), _ in reader._idle.kept())
+        yield sum(("client.id", client_id) in params.entries for (params, *_), _ in reader.idle_consumers.kept())
 
     return count
 
@@ -209,7 +209,7 @@ def test_a_small_task_does_not_wait_for_its_second_part(sc, params, written):
 
 
 def test_worker_keeps_its_consumers(sc, params, written):
-    """Ranges that a worker reads one after the other share a consumer of their appetite, also one left half read."""
+    """Ranges that a worker reads one after the other share a consumer of their fetch size, also one left half read."""
     topic = written(list("abcdef"))
     rdd = createRDD(sc, params, [OffsetRange(topic, 0, n, n + 2) for n in range(5)])
     client_params = rdd._reader.params
@@ -220,7 +220,8 @@ def test_worker_keeps_its_consumers(sc, params, written):
 
         next(records)
         records.close()
-        yield sum(params == client_params and build is build_fastest for (params, _, build), _ in reader._idle.kept())
+        kept = reader.idle_consumers.kept()
+        yield sum(params == client_params and build is build_fastest for (params, _, build), _ in kept)
 
     # One for the first range of a worker, of which nothing is known, and one for all the others: each is one fetch.
     assert max(rdd.mapPartitions(clients).collect()) <= 2

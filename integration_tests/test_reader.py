@@ -11,11 +11,12 @@ from confluent_kafka import TopicPartition as ClientPartition
 from kafka_direct import OffsetRange, testing
 from kafka_direct.broker import Cluster, idle
 from kafka_direct.broker.fetch import reader
-from kafka_direct.broker.fetch.appetite import HEARTY
-from kafka_direct.broker.fetch.chunk import Failure
-from kafka_direct.broker.fetch.reader import OF_DSTREAMS, _Lent, _Reading, read_chunks
+from kafka_direct.broker.fetch.chunk import ChunkError
+from kafka_direct.broker.fetch.fetch_size import LARGE_FETCHES
+from kafka_direct.broker.fetch.reader import ReadSettings, _BorrowedConsumer, _RangeRead, read_chunks
 from kafka_direct.broker.fetch.worker_consumer import MessageConsumer, build_fastest
 from kafka_direct.errors import BrokerUnavailable, ConfigError
+from kafka_direct.offsets import LossPolicy
 from kafka_direct.options import ClientParams, Subscription
 
 both_kinds = pytest.mark.parametrize("build", [MessageConsumer, build_fastest])
@@ -25,8 +26,9 @@ def reading_of(kafka, topic, until, build, seconds):
     # So little is fetched ahead that a consumer which is stopped has the rest of the range still to get.
     little = {"queued.min.messages": 1, "fetch.max.bytes": 50_000, "message.max.bytes": 50_000}
     params = ClientParams.parse({"bootstrap.servers": kafka.bootstrap_servers, **little})
-    lent = _Lent(build, params, HEARTY)
-    return _Reading(lent, OffsetRange(topic, 0, 0, until), poll_seconds=seconds, skip_lost=True, names=OF_DSTREAMS)
+    accepted = LossPolicy(fail_on_data_loss=False, setting="failOnDataLoss", reader="a test")
+    settings = ReadSettings(poll_seconds=seconds, losses=accepted)
+    return _RangeRead(_BorrowedConsumer(build, params, LARGE_FETCHES), OffsetRange(topic, 0, 0, until), settings)
 
 
 def offsets_of(chunk):
@@ -41,13 +43,13 @@ def test_a_consumer_that_stands_still_is_woken(kafka, kafka_topic, kafka_produce
     reading = reading_of(kafka, topic, 5000, build, seconds=60)
     chunks = reading.chunks()
     offsets = offsets_of(next(chunks))
-    reading.lent.consumer.client.pause([ClientPartition(topic, 0)])
+    reading.borrowed.consumer.client.pause([ClientPartition(topic, 0)])
 
     for chunk in chunks:
         offsets += offsets_of(chunk)
 
     assert offsets == list(range(5000))
-    reading.lent.consumer.close()
+    reading.borrowed.consumer.close()
 
 
 @both_kinds
@@ -66,7 +68,7 @@ def test_a_topic_that_is_deleted_meanwhile_is_told_soon(kafka, kafka_produce, bu
 
     assert time.monotonic() - begun < 120
     assert reading.position == 5000
-    reading.lent.consumer.close()
+    reading.borrowed.consumer.close()
 
 
 @both_kinds
@@ -75,21 +77,21 @@ def test_an_error_behind_records_is_asked_after_from_there(kafka, kafka_topic, k
     topic = kafka_topic()
     kafka_produce(topic, [f"{number:01000}" for number in range(5000)], config={"linger.ms": 20})
     reading = reading_of(kafka, topic, 5000, build, seconds=60)
-    poll, answers = reading.lent.consumer.poll, []
+    poll, answers = reading.borrowed.consumer.poll, []
 
     def with_an_error(*asked):
         chunk = poll(*asked)
         if len(chunk) > 1 and not answers:
-            answers.append(Failure(KafkaError(KafkaError.OFFSET_OUT_OF_RANGE), -1))
-            monkeypatch.setattr(chunk, "take_failures", lambda: answers)
+            answers.append(ChunkError(KafkaError(KafkaError.OFFSET_OUT_OF_RANGE), -1))
+            monkeypatch.setattr(chunk, "take_errors", lambda: answers)
         return chunk
 
-    monkeypatch.setattr(reading.lent.consumer, "poll", with_an_error)
+    monkeypatch.setattr(reading.borrowed.consumer, "poll", with_an_error)
     offsets = [offset for chunk in reading.chunks() for offset in offsets_of(chunk)]
 
     assert len(answers) == 1
     assert offsets == list(range(5000))
-    reading.lent.consumer.close()
+    reading.borrowed.consumer.close()
 
 
 def test_a_consumer_that_cannot_be_renewed_is_no_worse(kafka, kafka_topic, kafka_produce, tmp_path):
@@ -100,13 +102,13 @@ def test_a_consumer_that_cannot_be_renewed_is_no_worse(kafka, kafka_topic, kafka
     given = {"bootstrap.servers": kafka.bootstrap_servers, "ssl.key.password": f"file:{secret}"}
     params = ClientParams.parse(given)
     range_ = OffsetRange(topic, 0, 0, 10)
-    with reader._lend(build_fastest, params, HEARTY) as lent:
+    with _BorrowedConsumer(build_fastest, params, LARGE_FETCHES) as borrowed:
         secret.rename(tmp_path / "away")
         with pytest.raises(ConfigError, match=r"ssl\.key\.password"):
-            lent.renew()
+            borrowed.replace()
         secret.with_name("away").rename(secret)
 
-    assert sum(map(len, read_chunks(build_fastest, params, range_, poll_seconds=60))) == 10
+    assert sum(map(len, read_chunks(build_fastest, params, range_, ReadSettings(poll_seconds=60)))) == 10
 
 
 def test_few_idle_consumers_are_kept(kafka, kafka_topic, kafka_produce):
@@ -115,14 +117,14 @@ def test_few_idle_consumers_are_kept(kafka, kafka_topic, kafka_produce):
     kafka_produce(topic, ["x"] * 10)
     all_params = [
         ClientParams.parse({"bootstrap.servers": kafka.bootstrap_servers, "client.id": f"reader-{number}"})
-        for number in range(idle.MOST + 4)
+        for number in range(idle.MAX_IDLE + 4)
     ]
-    before = {consumer for _, consumer in reader._idle.kept()}
+    before = {consumer for _, consumer in reader.idle_consumers.kept()}
 
     for params in all_params:
-        assert sum(map(len, read_chunks(build_fastest, params, OffsetRange(topic, 0, 0, 10), poll_seconds=60))) == 10
+        assert sum(map(len, read_chunks(build_fastest, params, OffsetRange(topic, 0, 0, 10)))) == 10
 
-    assert [params for (params, *_), _ in reader._idle.kept()] == all_params[4:]
+    assert [params for (params, *_), _ in reader.idle_consumers.kept()] == all_params[4:]
     for consumer in before:
         with pytest.raises(RuntimeError, match="closed"):
             consumer.client.poll(0)
@@ -158,7 +160,7 @@ def test_a_connection_that_asked_in_vain_is_gone_with_its_owner(kafka):
     try:
         cluster = Cluster(params)
         assert cluster.find_available(Subscription.parse(["there-is-none"])).latest == {}
-        client = weakref.ref(cluster._admin)
+        client = weakref.ref(cluster.connection._admin)
         del cluster
         assert client() is None
     finally:
@@ -172,4 +174,4 @@ def test_what_a_connection_complains_of_is_told(kafka, kafka_topic, kafka_produc
     params = ClientParams.parse({"bootstrap.servers": kafka.bootstrap_servers, "security.protocol": "ssl"})
 
     with pytest.raises(BrokerUnavailable, match=r"at offset 0 \(.*SSL_HANDSHAKE.*\); check the brokers"):
-        list(read_chunks(build_fastest, params, OffsetRange(topic, 0, 0, 10), poll_seconds=1))
+        list(read_chunks(build_fastest, params, OffsetRange(topic, 0, 0, 10), ReadSettings(poll_seconds=1)))

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import closing
 
 import psutil
 import pyarrow as pa
@@ -20,7 +21,7 @@ from kafka_direct.broker.deadline import Deadline
 from kafka_direct.broker.fetch import arrow, columns, worker_consumer
 from kafka_direct.broker.fetch.arrow import COLUMN_TYPES, read_batches
 from kafka_direct.broker.fetch.librdkafka import SWITCH, load_librdkafka
-from kafka_direct.broker.fetch.reader import read_chunks
+from kafka_direct.broker.fetch.reader import ReadSettings, read_chunks
 from kafka_direct.broker.fetch.worker_consumer import ArrayConsumer, MessageConsumer, build_fastest
 from kafka_direct.decode.elements import Elements
 from kafka_direct.errors import BrokerUnavailable, ConfigError
@@ -30,6 +31,7 @@ from kafka_direct.testing.node import free_ports
 # Not where it cannot be loaded: with a compiler it must.
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="kafka_direct was built without a C compiler")
 
+SETTINGS = ReadSettings(poll_seconds=60)
 COLUMNS = pa.schema([(name, kinds[0]) for name, kinds in COLUMN_TYPES.items() if name != "headers"])
 
 
@@ -43,7 +45,7 @@ def params_of(kafka, **given):
 
 
 def read(kafka, topic, until, start=0, columns=COLUMNS, **given):
-    batches = read_batches(params_of(kafka, **given), OffsetRange(topic, 0, start, until), columns, poll_seconds=60)
+    batches = read_batches(params_of(kafka, **given), OffsetRange(topic, 0, start, until), columns, SETTINGS)
     return pa.Table.from_batches(batches, columns)
 
 
@@ -60,7 +62,7 @@ def of_chunks(elements, chunks, topic):
 
 def each_element(kafka, topic, until, decoder, build=build_fastest):
     elements = Elements(key_decoder=decoder, value_decoder=decoder)
-    chunks = read_chunks(build, params_of(kafka), OffsetRange(topic, 0, 0, until), poll_seconds=60)
+    chunks = read_chunks(build, params_of(kafka), OffsetRange(topic, 0, 0, until), SETTINGS)
     return of_chunks(elements, chunks, topic)
 
 
@@ -143,7 +145,7 @@ def test_a_function_that_raises_stop_iteration_ends_nothing_early(kafka, kafka_t
         Elements(value_decoder=lambda value: find(value.decode())),
         Elements(message_handler=lambda message: find(message.value)),
     ):
-        chunks = read_chunks(MessageConsumer, params_of(kafka), OffsetRange(topic, 0, 0, 4), poll_seconds=60)
+        chunks = read_chunks(MessageConsumer, params_of(kafka), OffsetRange(topic, 0, 0, 4), SETTINGS)
         with pytest.raises(RuntimeError, match="StopIteration"):
             list(of_chunks(elements, chunks, topic))
 
@@ -154,7 +156,7 @@ def test_elements_of_a_part_of_a_partition(kafka, kafka_topic, kafka_produce):
     kafka_produce(topic, [str(n) for n in range(3000)], config={"linger.ms": 20})
 
     elements, range_ = Elements(), OffsetRange(topic, 0, 7, 2990)
-    chunks = read_chunks(build_fastest, params_of(kafka), range_, poll_seconds=60)
+    chunks = read_chunks(build_fastest, params_of(kafka), range_, SETTINGS)
 
     assert [value for _, value in of_chunks(elements, chunks, topic)] == [str(n) for n in range(7, 2990)]
 
@@ -224,9 +226,9 @@ def test_the_compiled_way_is_taken(kafka, kafka_topic, kafka_produce, monkeypatc
 def test_a_chunk_larger_than_a_column_holds_comes_in_parts(kafka, kafka_topic, kafka_produce, monkeypatch):
     topic = kafka_topic()
     kafka_produce(topic, [str(number) * 1000 for number in range(1000)])
-    monkeypatch.setattr(columns, "MOST_BYTES", 10_000)
+    monkeypatch.setattr(columns, "MAX_COLUMN_BYTES", 10_000)
 
-    batches = list(read_batches(params_of(kafka), OffsetRange(topic, 0, 0, 1000), COLUMNS, poll_seconds=60))
+    batches = list(read_batches(params_of(kafka), OffsetRange(topic, 0, 0, 1000), COLUMNS, SETTINGS))
 
     assert max(batch["value"].nbytes for batch in batches) < 15_000
     assert pa.Table.from_batches(batches)["offset"].to_pylist() == list(range(1000))
@@ -240,7 +242,7 @@ def test_memory_is_given_back(kafka, kafka_topic, kafka_produce):
 
     def round_():
         assert read(kafka, topic, 5000).num_rows == 5000
-        left = read_batches(params_of(kafka), range_, COLUMNS, poll_seconds=60)
+        left = read_batches(params_of(kafka), range_, COLUMNS, SETTINGS)
         next(left)
         left.close()
         for decoder in (None, utf8_decoder):
@@ -255,23 +257,36 @@ def test_memory_is_given_back(kafka, kafka_topic, kafka_produce):
     assert psutil.Process().memory_info().rss - before < 40 << 20
 
 
-def test_what_was_fetched_in_vain_is_given_back(kafka, kafka_topic, kafka_produce, library):
-    """Else each partition that a worker has read would keep some megabytes of what lies behind its range."""
-    topic = kafka_topic()
-    kafka_produce(topic, ["x" * 100] * 5000, config={"linger.ms": 20})
+def test_what_was_prefetched_is_freed(kafka, kafka_topic, kafka_produce, library):
+    """Also what arrives after the partition was unassigned, and none of it reaches the consumer's next range.
+
+    Else each partition that a worker has read would keep some megabytes of what lies behind its range.
+    """
+    topic = kafka_topic(partitions=2)
+    kafka_produce(topic, ["x" * 100] * 100_000, config={"linger.ms": 5, "batch.size": 16_384})
+    kafka_produce(topic, ["y"], partition=1)
     length = library.client["rd_kafka_queue_length"]
     length.restype, length.argtypes = ctypes.c_size_t, [ctypes.c_void_p]
-    consumer = ArrayConsumer(params_of(kafka).for_executor(), library)
-    consumer.assign(ClientPartition(topic, 0, 0))
-    while len(chunk := consumer.poll(1, 10)) == 0:
-        pass
-    chunk.close()
+    # Fetches of 128 KB, so that one is always on its way.
+    fetches = {"fetch.message.max.bytes": 128 << 10, "fetch.queue.backoff.ms": 1}
+    consumer = ArrayConsumer(params_of(kafka).for_executor() | fetches, library)
     queue = library.client.rd_kafka_queue_get_partition(consumer._handle, topic.encode(), 0)
-    assert length(queue) > 0
 
-    consumer.unassign()
+    def first_offset(partition, offset):
+        consumer.assign(ClientPartition(topic, partition, offset))
+        while True:
+            with closing(consumer.poll(1, 10)) as chunk:
+                assert [error.error.name() for error in chunk.take_errors()] in ([], ["_PARTITION_EOF"])
+                if len(chunk) > 0:
+                    return chunk.offset_of(0)
 
-    assert length(queue) == 0
+    for start in range(0, 40_000, 2000):
+        assert first_offset(0, start) == start
+        testing.wait_until(lambda: length(queue) > 0, "prefetched records", timeout=30)
+        consumer.unassign()
+        assert first_offset(1, 0) == 0  # of the same broker: what was on its way has arrived before
+        assert length(queue) == 0
+
     library.client.rd_kafka_queue_destroy(queue)
     consumer.close()
 
@@ -285,7 +300,7 @@ def test_errors_come_out_of_the_array_and_records_stay(kafka, kafka_topic, kafka
     failures, offsets = [], []
     while not failures:
         chunk = consumer.poll(100, 10)
-        failures += chunk.take_failures()
+        failures += chunk.take_errors()
         offsets += [chunk.offset_of(place) for place in range(len(chunk))]
         chunk.close()
 
@@ -305,7 +320,7 @@ def test_an_error_between_records_is_taken_out(kafka, kafka_topic, kafka_produce
     chunk._record(1).error = KafkaError.BROKER_NOT_AVAILABLE  # no broker gives one there on demand
     chunk.found = chunk._survey()
 
-    failures = chunk.take_failures()
+    failures = chunk.take_errors()
 
     assert [(failure.error.code(), failure.offset) for failure in failures] == [(KafkaError.BROKER_NOT_AVAILABLE, 1)]
     assert (chunk.texts_of("value"), chunk.last_offset()) == (["a", "c"], 2)
@@ -331,7 +346,7 @@ def test_what_librdkafka_logs_arrives_in_pythons_log(caplog):
     config = {"bootstrap.servers": f"127.0.0.1:{free_ports(1)[0]}"}
     params = ClientParams.parse(config)
     with caplog.at_level(logging.DEBUG), pytest.raises(BrokerUnavailable, match="no record of"):
-        list(read_batches(params, OffsetRange("t", 0, 0, 1), COLUMNS, poll_seconds=1))
+        list(read_batches(params, OffsetRange("t", 0, 0, 1), COLUMNS, ReadSettings(poll_seconds=1)))
 
     assert any(r.name == "kafka_direct.librdkafka" and "refused" in r.getMessage() for r in caplog.records)
 

@@ -1,6 +1,6 @@
-"""What Spark's Python workers spend on each task and need not: 40 ms of waiting, and as much of looking for garbage.
+"""Two costs of each task in Spark's Python workers that can be avoided: 40 ms of waiting, 40 ms of garbage collection.
 
-Beside a task of many records that is nothing; a micro-batch of a thousand takes little else (docs/decisions/0024).
+A task of many records does not notice them. A micro-batch of a thousand takes little else (docs/decisions/0024).
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from types import CodeType
 
-LIBRARY_MODULES = 100  # pandas has 340; what comes in smaller numbers is searched
+LIBRARY_MODULES = 100  # pandas has 340; fewer new modules than this are left to the collector
 
 _spared_modules = 0
 
 
 def hasten_task() -> None:
-    """Have the rest of a task sent at once; to be called when its first part is here.
+    """Have the rest of a task sent at once; to be called when its first part has arrived.
 
-    Spark sends a task in two small parts. TCP holds the second back until the first is acknowledged, and Linux puts
-    that off for 40 ms in case the worker has something to say, which waits for the second.
+    Spark sends a task in two small parts. TCP holds the second back until the first is acknowledged. Linux delays the
+    acknowledgement for 40 ms, to send it along with an answer. But the worker answers only after the second part.
     """
     if (connection := _connection()) is not None:
-        with suppress(OSError):  # what only saves time fails no task
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)  # acknowledges what has come
+        with suppress(OSError):  # this only saves time, so it must not fail a task
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)  # acknowledges what has arrived
 
 
 def spare_collector() -> None:
-    """Leave what is loaded by now out of later searches for garbage; again, when a library has been loaded since.
+    """Exclude what is loaded from later garbage collections; once more when a library has been loaded since.
 
-    Spark has its workers search after each task, while the batch is committed; all modules, pandas among them, took
-    40 ms of each worker's core. Some are loaded behind a worker's first records only.
+    Spark's workers collect garbage after each task, while the batch is committed. To visit all modules, pandas among
+    them, took 40 ms of each worker's core. Some modules are loaded only after a worker's first records.
     """
-    global _spared_modules  # noqa: PLW0603  of this process
+    global _spared_modules  # noqa: PLW0603  it is about the process
     if len(sys.modules) >= _spared_modules + LIBRARY_MODULES:
         gc.collect()
         gc.freeze()
@@ -46,9 +46,9 @@ def spare_collector() -> None:
 
 @cache
 def _connection() -> socket.socket | None:
-    """The worker's one connection to the JVM, from the frame of Spark's daemon that serves it.
+    """The worker's connection to the JVM, from the frame of Spark's daemon that serves it.
 
-    None where it is no TCP connection, in the driver, and where acknowledging cannot be asked for (not Linux).
+    None if it is no TCP connection, in the driver, and where TCP_QUICKACK is missing (other systems than Linux).
     """
     frame = sys._getframe() if hasattr(socket, "TCP_QUICKACK") else None  # noqa: SLF001
     while frame is not None and not _serves_worker(frame.f_code):
@@ -59,5 +59,5 @@ def _connection() -> socket.socket | None:
 
 
 def _serves_worker(code: CodeType) -> bool:
-    """Whether this is the function of Spark's daemon that has the connection; a user's may have a `sock` of its own."""
+    """Whether this is the function of Spark's daemon with the connection; a user's function may have its own `sock`."""
     return code.co_name == "worker" and code.co_filename.endswith("pyspark/daemon.py")

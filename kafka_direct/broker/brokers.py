@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class KafkaBrokers:
     """Clients are made at the first question, and kept.
 
-    `metadata_seconds` is how long the partitions that were found last count as all that there are.
+    `metadata_seconds` is how long the partitions that were found last are used again without asking.
     """
 
     def __init__(self, params: ClientParams, *, metadata_seconds: float = 0.0) -> None:
@@ -49,10 +49,10 @@ class KafkaBrokers:
             self._group.commit(offsets)
 
     def stop(self) -> None:
-        self._cluster.stop()
+        self._cluster.connection.stop()
 
     def close(self) -> None:
-        self._cluster.close()
+        self._cluster.connection.close()
         if self._group is not None:
             self._group.close()
 

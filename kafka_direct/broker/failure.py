@@ -1,4 +1,4 @@
-"""librdkafka's errors, said in this package's words."""
+"""librdkafka's errors, translated into this package's."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-# librdkafka's own messages; without a handler of the user's, Python prints warnings and worse to stderr.
+# librdkafka's own messages. If the user has set no handler, Python prints warnings and errors to stderr.
 librdkafka_logger = logging.getLogger("kafka_direct.librdkafka")
 
-# Answers that a moment later may be others: elections, restarts, metadata that is still on its way.
+# Errors that may pass within seconds: elections, restarts, metadata that has not reached all brokers.
 PASSING = frozenset(
     {
         KafkaError._TRANSPORT,  # noqa: SLF001  librdkafka's own codes are underscored by name
@@ -45,7 +45,7 @@ PASSING = frozenset(
         KafkaError.FENCED_LEADER_EPOCH,
         KafkaError.UNKNOWN_LEADER_EPOCH,
         KafkaError.OFFSET_NOT_AVAILABLE,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,  # also what a broker says that has not heard of a new topic yet
+        KafkaError.UNKNOWN_TOPIC_OR_PART,  # also the answer of a broker that does not know a new topic yet
         KafkaError.UNKNOWN_TOPIC_ID,
     }
 )
@@ -68,7 +68,7 @@ def is_passing(error: KafkaError) -> bool:
 
 
 def build_client(kind: Callable[..., T], config: Mapping[str, Any], **extra: Any) -> T:
-    """A librdkafka client, or the sentence that says which of its parameters is wrong."""
+    """A librdkafka client, or a ConfigError that says which parameter is wrong."""
     try:
         return kind({"logger": librdkafka_logger, **config, **extra})
     except (KafkaException, TypeError, ValueError) as cause:
@@ -79,13 +79,13 @@ def build_client(kind: Callable[..., T], config: Mapping[str, Any], **extra: Any
 
 
 def close_client(client: Consumer) -> None:
-    """Close a consumer, whatever callbacks it has."""
+    """Close a consumer, even if one of its callbacks raises."""
     with holding_errors():
         client.close()
 
 
 def translate(error: KafkaError, asking: str, servers: str, reason: str = "") -> KafkaDirectError:
-    """This package's error for a broker's answer to `asking`; `reason` is a connection's last complaint."""
+    """This package's error for an error while `asking`; `reason` is the client's last complaint."""
     why = f" ({reason})" if reason else ""
     if is_passing(error) and error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
         return BrokerUnavailable(
@@ -101,7 +101,7 @@ def translate(error: KafkaError, asking: str, servers: str, reason: str = "") ->
 
 
 def translate_write(error: KafkaError, topic: str, servers: str) -> KafkaDirectError:
-    """The same for a record to a topic, whether it was refused at once or by its delivery."""
+    """The same for a record to a topic, whether it was refused at once or after it was sent."""
     if error.code() == KafkaError._UNKNOWN_PARTITION:  # noqa: SLF001
         return ConfigError(f"a record names a partition that topic {topic} does not have; correct it.")
     return translate(error, f"writing to topic {topic}", servers)

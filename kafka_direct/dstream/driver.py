@@ -138,8 +138,7 @@ class StreamDriver:
             params=self.spec.params,
             ranges=as_tuples(readable),
             elements=self.spec.elements,
-            poll_seconds=self._settings.poll_seconds,
-            skip_lost=not self._settings.fail_on_data_loss,
+            settings=self._settings.reading,
         )
         return KafkaRDD(self._blank[number], reader, batch.ranges, batch.id if self._is_logged else None, batch.losses)
 

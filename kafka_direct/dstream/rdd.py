@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark import SparkContext
 
 from kafka_direct.broker import Cluster, check_reader
-from kafka_direct.broker.fetch.reader import DEFAULT_POLL_SECONDS, read_chunks
+from kafka_direct.broker.fetch.reader import DEFAULT_POLL_SECONDS, ReadSettings, read_chunks
 from kafka_direct.broker.fetch.worker_consumer import MessageConsumer, build_fastest
 from kafka_direct.checkpointed import public
 from kafka_direct.decode.elements import Elements, utf8_decoder
@@ -47,8 +47,7 @@ class RangeReader:
     params: ClientParams
     ranges: tuple[tuple[str, int, int, int], ...]
     elements: Elements
-    poll_seconds: float = DEFAULT_POLL_SECONDS
-    skip_lost: bool = False
+    settings: ReadSettings
 
     def read(self, index: int, blank: Iterable[Any]) -> Iterator[Any]:
         _begin(blank)
@@ -65,8 +64,7 @@ class RangeReader:
         return OffsetRange(*self.ranges[index])
 
     def _chunks(self, range_: OffsetRange, build: Any) -> Iterator[Chunk]:
-        settings: dict[str, Any] = {"poll_seconds": self.poll_seconds, "skip_lost": self.skip_lost}
-        return read_chunks(build, self.params, range_, **settings)
+        return read_chunks(build, self.params, range_, self.settings)
 
 
 def as_tuples(ranges: Iterable[OffsetRange]) -> tuple[tuple[str, int, int, int], ...]:
@@ -183,7 +181,8 @@ def createRDD(  # noqa: PLR0913, PLR0917  PySpark 2.4's signature
     check_reader(params)
     _require_available(params, ranges)
     elements = Elements(key_decoder=keyDecoder, value_decoder=valueDecoder, message_handler=messageHandler)
-    reader = RangeReader(params=params, ranges=as_tuples(ranges), elements=elements, poll_seconds=poll_seconds(sc))
+    settings = ReadSettings(poll_seconds=poll_seconds(sc))
+    reader = RangeReader(params=params, ranges=as_tuples(ranges), elements=elements, settings=settings)
     return KafkaRDD(blank_partitions(sc, len(ranges)), reader, ranges)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kafka_direct.broker.fetch.reader import ReadSettings
+from kafka_direct.offsets import LossPolicy
 from kafka_direct.parse import parse_boolean, unknown
 from kafka_direct.rate import RateSettings
 from kafka_direct.rate.settings import MAX_RATE_PER_PARTITION, MIN_RATE_PER_PARTITION
@@ -30,6 +32,11 @@ class StreamSettings:
     batch_interval_ms: int
     fail_on_data_loss: bool
     poll_seconds: float
+
+    @property
+    def reading(self) -> ReadSettings:
+        losses = LossPolicy(fail_on_data_loss=self.fail_on_data_loss, setting=FAIL_ON_DATA_LOSS, reader="a worker")
+        return ReadSettings(poll_seconds=self.poll_seconds, poll_setting=POLL_MS, losses=losses)
 
     @classmethod
     def of(cls, ssc: StreamingContext) -> StreamSettings:

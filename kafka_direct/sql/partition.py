@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafka_direct.broker import SettingNames
+from kafka_direct.broker import ReadSettings
 from kafka_direct.broker.fetch.arrow import read_batches
-from kafka_direct.offsets import split_ranges
+from kafka_direct.offsets import LossPolicy, split_ranges
 from kafka_direct.pyspark_names import InputPartition
 from kafka_direct.worker import hasten_task, spare_collector
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from kafka_direct.options import SourceOptions
 
     from .projection import Projection
-
-NAMES = SettingNames(skip_lost="the option failOnDataLoss", poll_seconds="the option kafkaConsumer.pollTimeoutMs")
 
 
 class KafkaPartition(InputPartition):
@@ -48,14 +46,14 @@ class PartitionReader:
             return iter(())  # what Spark makes of no partitions at all
         spare_collector()
         reading = self._options.reading
-        batches = read_batches(
-            self._options.params,
-            partition.range,
-            self._projection.fetched,
+        settings = ReadSettings(
             poll_seconds=reading.poll_seconds,
-            skip_lost=not reading.fail_on_data_loss,
-            names=NAMES,
+            poll_setting="the option kafkaConsumer.pollTimeoutMs",
+            losses=LossPolicy(
+                fail_on_data_loss=reading.fail_on_data_loss, setting="the option failOnDataLoss", reader="a worker"
+            ),
         )
+        batches = read_batches(self._options.params, partition.range, self._projection.fetched, settings)
         return self._projection.apply(batches)
 
     def _split(self, ranges: Sequence[OffsetRange]) -> list[InputPartition]:

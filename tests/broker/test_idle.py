@@ -2,55 +2,89 @@
 
 import gc
 import os
+import subprocess
+import sys
 import weakref
 
 import pytest
 
 from kafka_direct.broker.ask.cluster import Cluster
-from kafka_direct.broker.idle import MOST, IdleClients
-from kafka_direct.broker.write.writer import _Writing
+from kafka_direct.broker.idle import MAX_IDLE, IdleClients
+from kafka_direct.broker.write.writer import _Writer
 from kafka_direct.options import ClientParams
 
 
-def test_a_client_is_taken_once():
-    idle, client = IdleClients(), object()
+@pytest.fixture
+def closed():
+    return []
 
-    assert idle.keep("a", client) == []
+
+@pytest.fixture
+def idle(closed):
+    return IdleClients(closed.append)
+
+
+def test_a_client_is_taken_once(idle):
+    client = object()
+
+    idle.keep("a", client)
     assert (idle.take("a"), idle.take("a"), idle.take("b")) == (client, None, None)
 
 
-def test_those_used_last_are_kept():
-    idle = IdleClients()
-    for number in range(MOST):
-        assert idle.keep(number, f"client {number}") == []
+def test_those_used_last_are_kept(idle, closed):
+    for number in range(MAX_IDLE):
+        idle.keep(number, f"client {number}")
     idle.keep(0, idle.take(0))
+    assert closed == []
 
-    assert idle.keep("new", "newest") == ["client 1"]
-    assert [key for key, _ in idle.kept()] == [*range(2, MOST), 0, "new"]
+    idle.keep("new", "newest")
+
+    assert closed == ["client 1"]
+    assert [key for key, _ in idle.kept()] == [*range(2, MAX_IDLE), 0, "new"]
 
 
-def test_the_newer_of_two_is_kept():
+def test_the_newer_of_two_is_kept(idle, closed):
     """As of two readings in turns; a producer's older one cannot write any more."""
-    idle = IdleClients()
     idle.keep("a", "old")
+    idle.keep("a", "new")
 
-    assert idle.keep("a", "new") == ["old"]
+    assert closed == ["old"]
     assert idle.take("a") == "new"
 
 
-def test_a_fork_leaves_the_parents_clients_alone(monkeypatch):
+def test_a_fork_leaves_the_parents_clients_alone(idle, closed, monkeypatch):
     """It neither uses them, nor counts or closes them."""
-    idle, parent = IdleClients(), os.getpid()
-    for number in range(MOST):
+    parent = os.getpid()
+    for number in range(MAX_IDLE):
         idle.keep(number, "the parent's")
 
     monkeypatch.setattr(os, "getpid", lambda: parent + 1)
     assert (idle.take(0), idle.kept()) == (None, [])
-    assert idle.keep(0, "the child's") == []
-    assert idle.take(0) == "the child's"
+    idle.keep(0, "the child's")
+    idle.clear()
+    assert closed == ["the child's"]
 
     monkeypatch.undo()
-    assert len(idle.kept()) == MOST
+    assert len(idle.kept()) == MAX_IDLE
+
+
+def test_what_a_process_keeps_is_closed_at_its_end():
+    """Of each kind, and also after one that cannot be closed."""
+    script = """
+from kafka_direct.broker.idle import IdleClients
+
+def fail(client):
+    print("cannot close", client)
+    raise RuntimeError
+
+consumers, producers = IdleClients(fail), IdleClients(lambda client: print("closed", client))
+consumers.keep("a", "the consumer")
+producers.keep("a", "a producer")
+producers.keep("b", "another one")
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True)
+
+    assert sorted(done.stdout.splitlines()) == ["cannot close the consumer", "closed a producer", "closed another one"]
 
 
 @pytest.fixture
@@ -62,12 +96,12 @@ def no_collection():
 
 def make_cluster(params):
     cluster = Cluster(params)
-    cluster._client()
+    cluster.connection._client()
     return cluster
 
 
 @pytest.mark.usefixtures("no_collection")
-@pytest.mark.parametrize("make", [make_cluster, _Writing])
+@pytest.mark.parametrize("make", [make_cluster, _Writer])
 def test_a_client_that_nobody_has_is_gone_at_once(make):
     """It has threads, which go on knocking at brokers that are away; Python may look for cycles much later."""
     client = make(ClientParams.parse({"bootstrap.servers": "127.0.0.1:1"}))

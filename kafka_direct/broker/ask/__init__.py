@@ -1,1 +1,1 @@
-"""What the driver asks of the brokers."""
+"""What the driver asks the brokers."""

@@ -1,28 +1,29 @@
-"""How old the next record to read is: the lag of a stream in time."""
+"""The timestamp of the next record to read: the lag of a stream in time."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, Message
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer
 from confluent_kafka import TopicPartition as ClientPartition
 
 from kafka_direct.broker.deadline import Deadline
 from kafka_direct.broker.failure import build_client
-from kafka_direct.offsets import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
+    from kafka_direct.offsets import TopicPartition
     from kafka_direct.options import ClientParams
 
-# As little as librdkafka can be made to fetch ahead: one batch of records from each partition is more than is needed.
-LEAST = {
+# The least that librdkafka can be made to prefetch. One record of each partition would be enough.
+SMALLEST_FETCH = {
     "queued.min.messages": 1,
     "fetch.message.max.bytes": 1000,
     "fetch.wait.max.ms": 100,
     "enable.partition.eof": "true",
 }
+POLL_SECONDS = 0.2  # after which the deadline is looked at
 
 
 def find_next_times(
@@ -30,35 +31,29 @@ def find_next_times(
 ) -> dict[TopicPartition, int]:
     """The timestamp (ms) of the first record at or after each position.
 
-    A partition is left out if it has none there, does not answer in time, or may be described and not read: what is
-    asked here is good to know, and nothing fails for it.
+    A partition is left out if it has no such record, does not answer in time, or may not be read by this user. The lag
+    is for information only, so none of these is an error.
     """
     if not positions:
         return {}
-    consumer = build_client(Consumer, {**params.for_executor(), **LEAST})
+    consumer = build_client(Consumer, {**params.for_executor(), **SMALLEST_FETCH})
     try:
         consumer.assign([ClientPartition(p.topic, p.partition, offset) for p, offset in sorted(positions.items())])
-        return _collect(consumer, set(positions), Deadline(seconds))
+        return _collect(consumer, positions, Deadline(seconds))
     finally:
         consumer.close()
 
 
-def _collect(consumer: Consumer, waiting: set[TopicPartition], deadline: Deadline) -> dict[TopicPartition, int]:
+def _collect(consumer: Consumer, partitions: Iterable[TopicPartition], deadline: Deadline) -> dict[TopicPartition, int]:
     times: dict[TopicPartition, int] = {}
+    waiting: dict[tuple[str | None, int | None], TopicPartition] = {(p.topic, p.partition): p for p in partitions}
     while waiting and not deadline.is_over():
-        for message in consumer.consume(500, min(deadline.left(), 0.2)):
-            partition = _partition_of(message)
-            if partition not in waiting:
+        for message in consumer.consume(500, min(deadline.left(), POLL_SECONDS)):
+            partition = waiting.pop((message.topic(), message.partition()), None)
+            if partition is None:
                 continue
-            if message.error() is None:
-                kind, timestamp = message.timestamp()
-                if kind != TIMESTAMP_NOT_AVAILABLE:
-                    times[partition] = timestamp
-            waiting.discard(partition)
             consumer.pause([ClientPartition(partition.topic, partition.partition)])
+            kind, timestamp = message.timestamp()
+            if message.error() is None and kind != TIMESTAMP_NOT_AVAILABLE:
+                times[partition] = timestamp
     return times
-
-
-def _partition_of(message: Message) -> TopicPartition | None:
-    topic, partition = message.topic(), message.partition()
-    return None if topic is None or partition is None or partition < 0 else TopicPartition(topic, partition)

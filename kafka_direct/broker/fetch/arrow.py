@@ -1,12 +1,10 @@
 """The records of a range as Arrow batches, with the columns that are asked for and no others.
 
-Compiled loops copy them. Where these cannot be had, and for headers, they are taken from messages (columns.py).
+Compiled loops copy them. Without these, and for headers, they are taken from messages (columns.py).
 """
 
 from __future__ import annotations
 
-import gc
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,7 +16,7 @@ from kafka_direct.errors import BrokerError
 from .chunk import headers_of
 from .columns import MessageColumns, columns_of
 from .reader import read_chunks
-from .worker_consumer import MessageConsumer, build_fastest
+from .worker_consumer import MessageConsumer, build_fastest, no_collection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
 
     from .chunk import MessageChunk
     from .columns import Columns
+    from .reader import ReadSettings
     from .record_array import RecordArray
     from .worker_consumer import WorkerConsumer
 
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 
-# The columns of Spark's own source, in its order, each with the types it can be read as: its own type first.
+# The columns of Spark's own source, in its order, each with the types that it can be read as; its own type is first.
 COLUMN_TYPES: dict[str, tuple[pa.DataType, ...]] = {
     "key": (pa.binary(), pa.string()),
     "value": (pa.binary(), pa.string()),
@@ -51,57 +50,25 @@ COLUMN_TYPES: dict[str, tuple[pa.DataType, ...]] = {
 
 
 def read_batches(
-    params: ClientParams, range_: OffsetRange, columns: pa.Schema, **settings: Any
+    params: ClientParams, range_: OffsetRange, columns: pa.Schema, settings: ReadSettings | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The records of a range, in order, as batches of `columns`; `settings` are those of `read_chunks`.
+    """The records of a range, in order, as batches of `columns`.
 
     The names in `columns` are those of `COLUMN_TYPES` in any case, each with one of the types there.
     """
     makers = [_COLUMNS[field.name.lower()] for field in columns]
     build: Build = MessageConsumer if _headers in makers else build_fastest
-    for chunk in read_chunks(build, params, range_, **settings):
+    for chunk in read_chunks(build, params, range_, settings):
         for records in columns_of(chunk):
-            with _no_collection():
+            with no_collection():
                 arrays = [make(records, range_, field.type) for make, field in zip(makers, columns, strict=True)]
                 batch = pa.RecordBatch.from_arrays(arrays, schema=columns)
             yield batch
 
 
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    # Thousands of objects made at once set off one collection after the other, which find nothing.
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
-
-
-def _key(records: Columns, _: OffsetRange, kind: pa.DataType) -> pa.Array:
-    return _named(records.keys(), kind)
-
-
-def _value(records: Columns, _: OffsetRange, kind: pa.DataType) -> pa.Array:
-    return _named(records.values(), kind)
-
-
-def _named(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    # The same bytes under another name, unchecked: what Spark's own cast does.
+def _bytes(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    # The same bytes as another type, unchecked, as Spark's own cast does it.
     return array if pa.types.is_binary(kind) else array.view(kind)
-
-
-def _offset(records: Columns, *_: object) -> pa.Array:
-    return records.offsets()
-
-
-def _topic(records: Columns, range_: OffsetRange, kind: pa.DataType) -> pa.Array:
-    return pa.repeat(pa.scalar(range_.topic, kind), len(records))
-
-
-def _partition(records: Columns, range_: OffsetRange, kind: pa.DataType) -> pa.Array:
-    return pa.repeat(pa.scalar(range_.partition, kind), len(records))
 
 
 def _timestamp(records: Columns, range_: OffsetRange, kind: pa.DataType) -> pa.Array:
@@ -110,10 +77,10 @@ def _timestamp(records: Columns, range_: OffsetRange, kind: pa.DataType) -> pa.A
     try:
         return times.view(pa.timestamp("ms", "UTC")).cast(kind)
     except pa.ArrowInvalid:
-        raise BrokerError(_out_of_time(records, range_)) from None
+        raise BrokerError(_invalid_timestamp(records, range_)) from None
 
 
-def _out_of_time(records: Columns, range_: OffsetRange) -> str:
+def _invalid_timestamp(records: Columns, range_: OffsetRange) -> str:
     stamped = zip(records.offsets().to_pylist(), records.times[0].to_pylist(), strict=True)
     offset, far = max(stamped, key=lambda pair: abs(pair[1]))
     return (
@@ -123,25 +90,21 @@ def _out_of_time(records: Columns, range_: OffsetRange) -> str:
     )
 
 
-def _timestamp_type(records: Columns, _: OffsetRange, kind: pa.DataType) -> pa.Array:
-    # Java counts from -1, librdkafka from 0: no timestamp, the producer's, the broker's.
-    return pc.subtract(records.times[1], pa.scalar(1, kind))
-
-
 def _headers(records: Columns, _: OffsetRange, kind: pa.DataType) -> pa.Array:
     assert isinstance(records, MessageColumns), "headers are read as messages"
-    # None where a record has none, as in Spark's own source.
-    # One by one, as a message whose headers cannot be read must not be asked for them again.
+    # None for a record without headers, as in Spark's own source. Each message is asked once: it must not be asked
+    # again if its headers cannot be read.
     return pa.array(list(map(headers_of, records.messages)), kind)
 
 
 _COLUMNS: dict[str, Make] = {
-    "key": _key,
-    "value": _value,
-    "topic": _topic,
-    "partition": _partition,
-    "offset": _offset,
+    "key": lambda records, _, kind: _bytes(records.keys(), kind),
+    "value": lambda records, _, kind: _bytes(records.values(), kind),
+    "topic": lambda records, range_, kind: pa.repeat(pa.scalar(range_.topic, kind), len(records)),
+    "partition": lambda records, range_, kind: pa.repeat(pa.scalar(range_.partition, kind), len(records)),
+    "offset": lambda records, *_: records.offsets(),
     "timestamp": _timestamp,
-    "timestamptype": _timestamp_type,
+    # No timestamp, the producer's, the broker's: Java counts them from -1, librdkafka from 0.
+    "timestamptype": lambda records, _, kind: pc.subtract(records.times[1], pa.scalar(1, kind)),
     "headers": _headers,
 }

@@ -15,25 +15,25 @@ if TYPE_CHECKING:
 Part: TypeAlias = Literal["key", "value"]
 
 
-class Failure(NamedTuple):
-    """An error, which comes among the records, and the offset that goes with it, or -1."""
+class ChunkError(NamedTuple):
+    """An error that came among the records, and its offset, or -1."""
 
     error: KafkaError
     offset: int
 
 
 class Chunk(Protocol):
-    """What reading a range needs to know of the records; `close` gives their memory back."""
+    """What the reader of a range needs to know of the records; `close` frees them."""
 
     def __len__(self) -> int: ...
 
-    def take_failures(self) -> Sequence[Failure]:
-        """The errors among the records, which are records only from here on."""
+    def take_errors(self) -> Sequence[ChunkError]:
+        """Take the errors out: from then on the chunk has records only."""
 
     def last_offset(self) -> int: ...
 
     def cut(self, until_offset: int) -> None:
-        """Leave out the records from an offset on."""
+        """Drop the records from an offset on."""
 
     def weight(self) -> int:
         """Bytes of keys and values."""
@@ -62,18 +62,18 @@ class MessageChunk:
     def __len__(self) -> int:
         return len(self.messages)
 
-    def take_failures(self) -> Sequence[Failure]:
-        # They are rare: one look through C finds that there is none.
+    def take_errors(self) -> Sequence[ChunkError]:
+        # They are rare, and this one pass in C finds that there is none.
         if not any(map(Message.error, self.messages)):
             return ()
         polled, self.messages = self.messages, []
-        failures = []
+        errors = []
         for message in polled:
             if message.error() is None:
                 self.messages.append(message)
             else:
-                failures.append(failure_of(message))
-        return failures
+                errors.append(error_of(message))
+        return errors
 
     def last_offset(self) -> int:
         return self.offset_of(-1)
@@ -97,10 +97,10 @@ class MessageChunk:
         return [None if found is None else found.decode("utf-8") for found in self.bytes_of(part)]
 
     def close(self) -> None:
-        """Nothing to do: messages live as long as somebody holds them."""
+        """Nothing to do: Python frees each message when nobody refers to it."""
 
 
-# It may return although it has set an error, which Python sees to in a call from C, and not in each of its own.
+# It may return a value although it has set an error. Python checks for that in a call from C, not in each of its own.
 _read_headers: Callable[[Any], Any] = partial(Message.headers)
 
 
@@ -108,7 +108,7 @@ def headers_of(message: Any) -> list[tuple[str, bytes | None]] | None:
     """The headers of a record, None if it has none.
 
     Raises:
-        BrokerError: a name is no UTF-8, for which confluent-kafka has a SystemError that names nothing.
+        BrokerError: a name is no UTF-8. confluent-kafka raises a SystemError that does not say where.
     """
     try:
         headers: list[tuple[str, bytes | None]] | None = _read_headers(message)
@@ -120,9 +120,9 @@ def headers_of(message: Any) -> list[tuple[str, bytes | None]] | None:
     return headers
 
 
-def failure_of(message: Message) -> Failure:
-    """The error that a message is."""
+def error_of(message: Message) -> ChunkError:
+    """The error that a message stands for."""
     error = message.error()
     assert error is not None
     offset = message.offset()
-    return Failure(error, -1 if offset is None else offset)
+    return ChunkError(error, -1 if offset is None else offset)

@@ -1,4 +1,4 @@
-"""The columns of a chunk, for Arrow: of arrays by compiled loops, of messages through the client's C functions."""
+"""The Arrow columns of a chunk: compiled loops make them of arrays, and the client's C functions of messages."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
     from .record_array import RecordArray
 
-# A column of Arrow's holds 2 GB; Spark copies a batch as a whole, so that less is better.
-MOST_BYTES = 64 << 20
+# An Arrow column holds up to 2 GB. Spark copies a batch as a whole, so less is better.
+MAX_COLUMN_BYTES = 64 << 20
 
 
 class Columns(Protocol):
-    """Some records of a range, as what the columns are made of."""
+    """Some records of a range, from which columns are made."""
 
     def __len__(self) -> int: ...
 
@@ -32,24 +32,24 @@ class Columns(Protocol):
 
     @property
     def times(self) -> tuple[pa.Array, pa.Array]:
-        """Each record's time in milliseconds, and its kind by librdkafka's code."""
+        """Each record's timestamp in milliseconds, and its type by librdkafka's code."""
 
 
 def columns_of(chunk: MessageChunk | RecordArray) -> Iterator[MessageColumns | ArrayColumns]:
-    """The columns of all its records, in parts that Arrow's columns can hold."""
+    """The columns of all its records, in parts of which each fits into Arrow columns."""
     if isinstance(chunk, MessageChunk):
         yield MessageColumns(chunk)
         return
     done = 0
     while done < len(chunk):
         left = len(chunk) - done
-        fitting = chunk.library.loops.kafka_direct_fitting(chunk.address(done), left, MOST_BYTES)
+        fitting = chunk.library.loops.kafka_direct_fitting(chunk.address(done), left, MAX_COLUMN_BYTES)
         yield ArrayColumns(chunk if fitting == len(chunk) else chunk.part(done, fitting))
         done += fitting
 
 
 class MessageColumns:
-    """Records as messages, each column a pass over them: one loop in Python would cost three times as much."""
+    """Columns of messages, each made in a pass over them. One loop in Python would take three times as long."""
 
     def __init__(self, chunk: MessageChunk) -> None:
         self.messages = chunk.messages
@@ -69,13 +69,13 @@ class MessageColumns:
 
     @cached_property
     def times(self) -> tuple[pa.Array, pa.Array]:
-        """Each record's time in milliseconds, and its kind by librdkafka's code."""
+        """Each record's timestamp in milliseconds, and its type by librdkafka's code."""
         kinds, times = zip(*map(Message.timestamp, self.messages), strict=True)
         return pa.array(times, pa.int64()), pa.array(kinds, pa.int32())
 
 
 class ArrayColumns:
-    """Records as an array of librdkafka's, each column a compiled loop that fills Arrow's buffers."""
+    """Columns of an array of records, each made by a compiled loop that fills Arrow's buffers."""
 
     def __init__(self, records: RecordArray) -> None:
         self._records = records
@@ -97,7 +97,7 @@ class ArrayColumns:
 
     @cached_property
     def times(self) -> tuple[pa.Array, pa.Array]:
-        """Each record's time in milliseconds, and its kind by librdkafka's code."""
+        """Each record's timestamp in milliseconds, and its type by librdkafka's code."""
         times, kinds = pa.allocate_buffer(len(self) * 8), pa.allocate_buffer(len(self) * 4)
         self._loops.kafka_direct_times(self._records.address(), len(self), times.address, kinds.address)
         return (

@@ -1,7 +1,7 @@
-"""librdkafka's own functions, below confluent-kafka's objects, and the compiled loops of records.c over its messages.
+"""librdkafka's own functions, which confluent-kafka's objects wrap, and the compiled loops of records.c.
 
-Only public functions are used, of the very library that confluent-kafka has loaded. Where anything of it is missing,
-such as the compiled part because there was no compiler, there is no `Librdkafka`, and messages are read one by one.
+Only public functions are used, of the same library that confluent-kafka has loaded. If anything is missing, such as the
+compiled part because there was no compiler, there is no `Librdkafka`, and records are read as messages.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from confluent_kafka import cimpl
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-SWITCH = "KAFKA_DIRECT_COMPILED"  # an environment variable; 0 reads messages one by one
-MAJOR_VERSION = 2  # what the layout of messages and the functions were tried with
+SWITCH = "KAFKA_DIRECT_COMPILED"  # an environment variable; 0 reads records as messages
+MAJOR_VERSION = 2  # of librdkafka, with which the functions and the layout of messages were tested
 
 log = logging.getLogger("kafka_direct")
 
@@ -43,10 +43,10 @@ class Record(ctypes.Structure):
 
 
 class Survey(ctypes.Structure):
-    """What a chunk's columns will take."""
+    """The errors in a chunk, and the size of its columns."""
 
     _fields_ = (
-        ("failures", c_int64),
+        ("errors", c_int64),
         ("key_bytes", c_int64),
         ("key_nulls", c_int64),
         ("value_bytes", c_int64),
@@ -78,7 +78,7 @@ _LOOPS = {
     "kafka_direct_times": (None, (c_void_p, c_int64, c_void_p, c_void_p)),
     "kafka_direct_destroy": (None, (c_void_p, c_int64)),
 }
-# Called with Python's lock held; raises what they set as Python's error.
+# Called with the GIL held; an error that they set is raised.
 _OBJECT_LOOPS = {"kafka_direct_objects": (None, (c_void_p, c_int64, c_int, c_int, py_object))}
 
 
@@ -87,7 +87,7 @@ class Librdkafka:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        # A handle on the extension finds what it was linked with, wherever the wheel or the system has it.
+        # The extension is linked with librdkafka, so its handle finds the functions wherever the library lies.
         self.client = _declared(ctypes.CDLL(cimpl.__file__), _SIGNATURES)
         self.loops = _declared(ctypes.CDLL(str(path)), _LOOPS)
         self.object_loops = _declared(ctypes.PyDLL(str(path)), _OBJECT_LOOPS)
@@ -104,7 +104,7 @@ class Librdkafka:
 
 @cache
 def load_librdkafka() -> Librdkafka | None:
-    """None where it cannot be had, and why in the log."""
+    """None if it cannot be loaded; the log says why. A loaded library stays until the process ends."""
     if os.environ.get(SWITCH) == "0":
         return None
     suffixes = importlib.machinery.EXTENSION_SUFFIXES
@@ -119,7 +119,7 @@ def load_librdkafka() -> Librdkafka | None:
         log.warning("the compiled part of kafka_direct cannot be used (%s); records are read slower", reason)
         return None
     if version != MAJOR_VERSION:
-        log.warning("librdkafka %d is not known here; records are read slower", version)
+        log.warning("librdkafka %d is not supported yet; records are read slower", version)
         return None
     return library
 
@@ -128,5 +128,5 @@ def _declared(library: ctypes.CDLL, signatures: Mapping[str, tuple[type | None, 
     for name, (result, arguments) in signatures.items():
         function = library[name]
         function.restype, function.argtypes = result, list(arguments)
-        setattr(library, name, function)  # the very object that has the signature
+        setattr(library, name, function)  # the object that has the signature: another look-up would make a new one
     return library

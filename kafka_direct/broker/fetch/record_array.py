@@ -1,6 +1,6 @@
-"""`RecordArray`: records as librdkafka hands them out, and what compiled loops make of them: Python's objects here.
+"""`RecordArray`: records as librdkafka returns them. Compiled loops make Python objects of them here.
 
-Arrow's columns are in columns.py, as those who read RDDs do without Arrow.
+Arrow columns are made in columns.py, because RDDs are read without Arrow.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError
 
-from .chunk import Failure, failure_of
+from .chunk import ChunkError, error_of
 from .librdkafka import Record, Survey
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ _POINTER = ctypes.sizeof(c_void_p)
 
 
 class RecordArray:
-    """Some records, which are librdkafka's until `close`; what is made of them are copies.
+    """Some records, which librdkafka owns and `close` frees. Everything that is made of them is a copy.
 
-    Whoever calls the `library` needs to know where they are (`address`) and what they will take (`found`).
+    A call of the compiled loops needs their `address`, and `found` for the size of what it makes.
     """
 
     def __init__(
@@ -38,34 +38,34 @@ class RecordArray:
         count: int,
         *,
         first: int = 0,
-        told: Sequence[Message] = (),
+        events: Sequence[Message] = (),
     ) -> None:
         self.library = library
         self._pointers = pointers
         self._count = count
         self._first = first
-        self._told = told  # errors that came beside the records
+        self._events = events  # errors that came by the client's own queue
         self.found = self._survey()
 
     def __len__(self) -> int:
         return self._count
 
-    def take_failures(self) -> Sequence[Failure]:
-        failures = [failure_of(message) for message in self._told]
-        self._told, kept = (), 0
-        if self.found.failures == 0:
-            return failures
+    def take_errors(self) -> Sequence[ChunkError]:
+        errors = [error_of(message) for message in self._events]
+        self._events, kept = (), 0
+        if self.found.errors == 0:
+            return errors
         for place in range(self._count):
             record = self._record(place)
             if record.error == 0:
                 self._pointers[self._first + kept] = self._pointers[self._first + place]
                 kept += 1
             else:
-                failures.append(Failure(self._error(place), record.offset))
+                errors.append(ChunkError(self._error(place), record.offset))
                 self.library.client.rd_kafka_message_destroy(self._pointers[self._first + place])
         self._count = kept
         self.found = self._survey()
-        return failures
+        return errors
 
     def last_offset(self) -> int:
         return self.offset_of(self._count - 1)
@@ -99,7 +99,7 @@ class RecordArray:
         return ctypes.addressof(self._pointers) + (self._first + place) * _POINTER
 
     def part(self, first: int, count: int) -> RecordArray:
-        """Some of the same records; they stay this one's, which closes them."""
+        """Some of the same records. This array still owns them, and closes them."""
         return RecordArray(self.library, self._pointers, count, first=self._first + first)
 
     def _objects(self, part: Part, *, is_text: bool) -> list[Any]:
@@ -114,7 +114,7 @@ class RecordArray:
 
     def _record(self, place: int) -> Record:
         pointer = self._pointers[self._first + place]
-        assert pointer is not None, "librdkafka hands out no empty places"
+        assert pointer is not None, "librdkafka returns no empty places"
         return Record.from_address(pointer)
 
     def _error(self, place: int) -> KafkaError:

@@ -1,9 +1,9 @@
-/* The loops over records: from the array of messages that librdkafka hands out to the buffers of Arrow's columns, or to
- * Python's objects.
+/* The loops over records: from the array of messages that librdkafka returns to the buffers of Arrow columns, or to
+ * Python objects.
  *
- * Everything else is decided in Python, a chunk at a time (record_array.py, librdkafka.py). Nothing here needs Python's or
- * librdkafka's headers: `struct message` is rd_kafka_message_t, public and unchanged since librdkafka 0.8, and the
- * functions that are called are handed in by `bind`. Built when the package is; without it Python does the same, slower.
+ * Everything else is done in Python, once a chunk (record_array.py, librdkafka.py). This file needs neither Python's nor
+ * librdkafka's headers: `struct message` is rd_kafka_message_t, public and unchanged since librdkafka 0.8, and `bind` is
+ * given the functions that are called. It is built with the package. Without it, Python does the same more slowly.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -22,7 +22,7 @@ typedef struct message {
 } message;
 
 typedef struct {
-    int64_t failures; /* messages that are an error and no record */
+    int64_t errors; /* messages that are an error and no record */
     int64_t key_bytes, key_nulls;
     int64_t value_bytes, value_nulls;
 } survey;
@@ -32,7 +32,7 @@ typedef int on_new(void *client, const void *conf, void *opaque, char *why, size
 static int (*add_on_new)(void *conf, const char *name, on_new *call, void *opaque);
 static int64_t (*timestamp_of)(const message *record, int *kind);
 static void (*destroy)(message *record);
-/* Of Python's stable interface: PyBytes_FromStringAndSize, PyUnicode_DecodeUTF8, PyList_SetItem. */
+/* Of Python's stable ABI: PyBytes_FromStringAndSize, PyUnicode_DecodeUTF8, PyList_SetItem. */
 static void *(*bytes_of)(const char *bytes, ptrdiff_t size);
 static void *(*text_of)(const char *bytes, ptrdiff_t size, const char *errors);
 static int (*set_item)(void *list, ptrdiff_t place, void *owned);
@@ -46,8 +46,8 @@ void kafka_direct_bind(void *add_on_new_, void *timestamp_of_, void *destroy_, v
     set_item = (int (*)(void *, ptrdiff_t, void *))set_item_;
 }
 
-/* confluent-kafka does not show the rd_kafka_t in a Consumer. librdkafka shows it to its plugins, which this library is
- * for the consumers that name it in plugin.library.paths, in the thread that makes the consumer. */
+/* confluent-kafka does not show the rd_kafka_t of a Consumer, but librdkafka shows it to its plugins. This library is a
+ * plugin of each consumer that names it in plugin.library.paths. It is called in the thread that makes the consumer. */
 static _Thread_local void *newest_client;
 
 static int keep_client(void *client, const void *conf, void *opaque, char *why, size_t why_size) {
@@ -71,7 +71,7 @@ void kafka_direct_survey(message *const *records, int64_t count, survey *found) 
     survey sum = {0};
     for (int64_t i = 0; i < count; i++) {
         const message *record = records[i];
-        sum.failures += record->error != 0;
+        sum.errors += record->error != 0;
         if (record->key == NULL) sum.key_nulls++;
         else sum.key_bytes += (int64_t)record->key_size;
         if (record->value == NULL) sum.value_nulls++;
@@ -80,7 +80,7 @@ void kafka_direct_survey(message *const *records, int64_t count, survey *found) 
     *found = sum;
 }
 
-/* How many of the first records have no more than `limit` bytes of keys and of values; at least one. */
+/* How many of the first records have at most `limit` bytes of keys and of values; at least one. */
 int64_t kafka_direct_fitting(message *const *records, int64_t count, int64_t limit) {
     int64_t key_bytes = 0, value_bytes = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -91,7 +91,7 @@ int64_t kafka_direct_fitting(message *const *records, int64_t count, int64_t lim
     return count;
 }
 
-/* Keys or values as Arrow has them. `validity` comes zeroed, or is NULL where no record is without. */
+/* Keys or values in Arrow's layout. `validity` is zeroed, or NULL if no record lacks one. */
 void kafka_direct_bytes(message *const *records, int64_t count, int is_key, int32_t *ends, uint8_t *validity, uint8_t *data) {
     int32_t end = 0;
     ends[0] = 0;
@@ -119,8 +119,8 @@ void kafka_direct_times(message *const *records, int64_t count, int64_t *millise
     }
 }
 
-/* Keys or values as bytes or text into `list`, which has a None for each. To be called with Python's lock held; where an
- * object cannot be made Python's error is set, as when bytes are no UTF-8, and the rest of the list is as it was. */
+/* Puts keys or values, as bytes or text, into `list`, which has a None for each. The caller holds the GIL. If an object
+ * cannot be made, as of bytes that are no UTF-8, Python's error is set and the rest of the list is unchanged. */
 void kafka_direct_objects(message *const *records, int64_t count, int is_key, int is_text, void *list) {
     for (int64_t i = 0; i < count; i++) {
         const void *bytes = is_key ? records[i]->key : records[i]->value;

@@ -1,10 +1,11 @@
-"""The consumers of a worker: one hands out messages, the other arrays of records, which is three times as fast."""
+"""The consumers of a worker: one returns messages, the other arrays of records, which is three times as fast."""
 
 from __future__ import annotations
 
 import ctypes
 import gc
 import logging
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from confluent_kafka import Consumer, Message
@@ -18,7 +19,7 @@ from .librdkafka import load_librdkafka
 from .record_array import RecordArray
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from confluent_kafka import TopicPartition
 
@@ -26,37 +27,38 @@ if TYPE_CHECKING:
 
 ChunkT_co = TypeVar("ChunkT_co", bound=Chunk, covariant=True)
 
-# A consumer of arrays looks so often, while it waits for records, for what else librdkafka has to say.
-ROUND_SECONDS = 0.1
+# While a consumer of arrays waits for records, it serves the client's other events so often.
+EVENT_SECONDS = 0.1
 _PLUGINS = "plugin.library.paths"
 
 log = logging.getLogger("kafka_direct")
 
 
 class WorkerConsumer(Protocol[ChunkT_co]):
-    """A consumer of one partition at a time; what is not here is asked of its `client`."""
+    """A consumer of one partition at a time. Everything else is asked of its `client`."""
 
     client: Consumer
-    most: int  # records to take at once: fewer cost more calls, more cost more memory
+    max_records: int  # of one poll: fewer cost more calls, more cost more memory
 
     def assign(self, partition: TopicPartition) -> None: ...
 
     def unassign(self) -> None:
-        """Fetch no more; nothing to do where nothing is assigned."""
+        """Stop fetching, and free what was prefetched. Does nothing if nothing is assigned."""
 
     def poll(self, count: int, seconds: float) -> ChunkT_co:
-        """What is there, up to `count` records and errors; waits for the first one only.
+        """Up to `count` records and errors that are there. Waits for the first one only.
 
-        Asked for all at once, librdkafka would wait out its time wherever the range has a gap, as after a transaction.
+        Asked for all of them, librdkafka would wait until its timeout where the range has a gap, as after a
+        transaction.
         """
 
     def close(self) -> None: ...
 
 
 class MessageConsumer:
-    """Hands out confluent-kafka's messages."""
+    """Returns confluent-kafka's messages."""
 
-    most = 1000  # flat between 500 and 2000
+    max_records = 1000  # flat between 500 and 2000
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self.client = build_client(Consumer, config)
@@ -72,17 +74,10 @@ class MessageConsumer:
             self._is_assigned = False
 
     def poll(self, count: int, seconds: float) -> MessageChunk:
-        # Thousands of messages made at once set off one collection after the other, which find nothing: half the time.
-        collecting = gc.isenabled()
-        gc.disable()
-        try:
-            with holding_errors() as raised:
-                messages = self.client.consume(1, seconds)
-                if messages and count > 1:
-                    messages += self.client.consume(count - 1, 0)
-        finally:
-            if collecting:
-                gc.enable()
+        with no_collection(), holding_errors() as raised:
+            messages = self.client.consume(1, seconds)
+            if messages and count > 1:
+                messages += self.client.consume(count - 1, 0)
         if raised:
             raise raised[0]
         return MessageChunk(messages)
@@ -92,13 +87,13 @@ class MessageConsumer:
 
 
 class ArrayConsumer:
-    """Hands out arrays of records, which it takes from the partition's own queue by librdkafka's functions.
+    """Returns arrays of records, which it takes from the partition's own queue by librdkafka's functions.
 
-    Everything else goes on to the client's queue, as ever: errors of topics, and whatever calls Python back, such as
-    the log and tokens, which only confluent-kafka can do.
+    Everything else still goes to the client's queue: errors of topics, and the events that call Python, such as the log
+    and tokens. Only confluent-kafka can serve these.
     """
 
-    most = 4000  # a quarter faster than 1000, and flat from 2500 to 10,000
+    max_records = 4000  # a quarter faster than 1000, and flat from 2500 to 10,000
 
     def __init__(self, config: Mapping[str, Any], library: Librdkafka) -> None:
         self._library = library
@@ -108,15 +103,15 @@ class ArrayConsumer:
         if self._handle is None:
             close_client(self.client)
             raise ConfigError("librdkafka has not shown a new client to its plugin.")
-        # The one callback that also comes by a partition's queue, as for a topic that is gone. It would call Python,
-        # and does nothing there unless the user has one; without it librdkafka logs the error.
+        # The only callback that also comes by a partition's queue, as for a topic that is gone. It would call Python
+        # without the GIL. Users with an error_cb get a MessageConsumer; without a callback librdkafka logs the error.
         library.client.rd_kafka_conf_set_error_cb(library.client.rd_kafka_conf(self._handle), None)
 
     def assign(self, partition: TopicPartition) -> None:
         self.unassign()
         functions, topic = self._library.client, partition.topic.encode()
         self._queue = functions.rd_kafka_queue_get_partition(self._handle, topic, partition.partition)
-        # Before the first fetch, which otherwise sends it on to the client's.
+        # Before the first fetch, which would otherwise forward it to the client's queue.
         functions.rd_kafka_queue_forward(self._queue, None)
         self.client.assign([partition])
 
@@ -129,18 +124,18 @@ class ArrayConsumer:
 
     def poll(self, count: int, seconds: float) -> RecordArray:
         with holding_errors() as raised:
-            told = self.client.consume(count, 0)
+            events = self.client.consume(count, 0)
         if raised:
             raise raised[0]
-        if not all(map(Message.error, told)):
+        if not all(map(Message.error, events)):
             raise BrokerError(
                 "librdkafka sent records to its client's queue; set KAFKA_DIRECT_COMPILED=0 and report this."
             )
         pointers = (ctypes.c_void_p * count)()
-        taken = 0 if told else self._take(pointers, 0, 1, min(seconds, ROUND_SECONDS))
+        taken = 0 if events else self._take(pointers, 0, 1, min(seconds, EVENT_SECONDS))
         if taken == 1 and count > 1:
             taken += self._take(pointers, 1, count - 1, 0)
-        return RecordArray(self._library, pointers, taken, told=told)
+        return RecordArray(self._library, pointers, taken, events=events)
 
     def close(self) -> None:
         self.unassign()
@@ -166,14 +161,26 @@ class ArrayConsumer:
         functions.rd_kafka_queue_destroy(queue)
 
 
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """No garbage collection: thousands of new objects start one after the other, half the time for nothing."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
 def build_fastest(config: Mapping[str, Any]) -> ArrayConsumer | MessageConsumer:
-    """An `ArrayConsumer` where one can be had, else a `MessageConsumer`."""
+    """An `ArrayConsumer` if that can be built, else a `MessageConsumer`."""
     library = load_librdkafka()
     if library is None or _PLUGINS in config or "error_cb" in config:
         return MessageConsumer(config)
     try:
         return ArrayConsumer(config, library)
     except ConfigError as reason:
-        consumer = MessageConsumer(config)  # says what is wrong, if that is the configuration
+        consumer = MessageConsumer(config)  # raises, if the configuration is wrong
         log.warning("the compiled part of kafka_direct cannot be used (%s); records are read slower", reason)
         return consumer

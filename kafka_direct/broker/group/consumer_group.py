@@ -1,4 +1,4 @@
-"""`ConsumerGroup`: what a group has committed, read and written without joining it."""
+"""`ConsumerGroup`: the committed offsets of a group, read and written without joining it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
-from kafka_direct.broker.deadline import Deadline
+from kafka_direct.broker.deadline import Deadline, ask_again
 from kafka_direct.broker.failure import build_client, close_client, is_passing, servers_of, translate
 from kafka_direct.offsets import TopicPartition
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-ANSWER_SECONDS = 30.0
+ANSWER_SECONDS = 30.0  # a coordinator that restarts loads its groups in less
 
 
 class ConsumerGroup:
@@ -31,7 +31,7 @@ class ConsumerGroup:
         self._consumer: Consumer | None = None
 
     def progress(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, tuple[int, str]]:
-        """The committed offset and its text, of each partition that has one; an error of one is an error."""
+        """The committed offset and its text, of each partition that has one. Raises if one of them has an error."""
         asked = [ClientPartition(p.topic, p.partition) for p in sorted(partitions)]
 
         def ask(consumer: Consumer) -> list[ClientPartition]:
@@ -45,7 +45,7 @@ class ConsumerGroup:
         return {TopicPartition(p.topic, p.partition): (p.offset, p.metadata or "") for p in answers if p.offset >= 0}
 
     def metadata(self) -> Any:
-        """What a transaction needs to know of the group; it has no members."""
+        """What a transaction needs to know of the group, which has no members."""
         return self._ask(lambda consumer: consumer.consumer_group_metadata(), "looking for the group")
 
     def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
@@ -66,16 +66,17 @@ class ConsumerGroup:
     def _ask(self, question: Callable[[Consumer], T], asking: str) -> T:
         if self._consumer is None:
             self._consumer = build_client(Consumer, self._params.for_group())
-        deadline = Deadline(ANSWER_SECONDS)
-        while True:
-            try:
-                return question(self._consumer)
-            except KafkaException as failure:
-                error = failure.args[0]
-                # A partition that is not there will not come: what is committed may be of a topic that is gone.
-                is_gone = error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
-                if is_gone or not is_passing(error) or deadline.is_over():
-                    doing = f"{asking} of group {self._params.group_id}"
-                    raise translate(error, doing, self._servers) from failure
-                # Serves the client's events, and gives an election a moment.
-                self._consumer.poll(min(0.2, deadline.left()))
+        consumer = self._consumer
+        try:
+            # `poll` serves the client's events while it waits. Nothing is assigned, so no record can come.
+            return ask_again(
+                lambda: question(consumer), Deadline(ANSWER_SECONDS), wait=consumer.poll, may_pass=_may_pass
+            )
+        except KafkaException as failure:
+            doing = f"{asking} of group {self._params.group_id}"
+            raise translate(failure.args[0], doing, self._servers) from failure
+
+
+def _may_pass(error: KafkaError) -> bool:
+    # A partition that is not there will not come: what is committed may be of a topic that is gone.
+    return error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART and is_passing(error)

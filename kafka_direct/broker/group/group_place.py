@@ -1,7 +1,7 @@
-"""`GroupPlace`: the position of a consumer group, as Kafka keeps it, seen and moved without joining the group.
+"""`GroupPlace`: the position of a consumer group in Kafka, read and moved without joining the group.
 
-Not with the admin client's own requests to a group's coordinator (list, alter, describe): librdkafka 2.16 ends the
-whole process when one of them times out while the coordinator is sought (librdkafka #4605, #3663).
+It does not use the admin client's own requests to a group's coordinator (list, alter, describe). If one of them times
+out while librdkafka 2.16 looks for the coordinator, the whole process ends (librdkafka #4605, #3663).
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kafka_direct.broker.ask.cluster import ATTEMPT_SECONDS
 from kafka_direct.errors import BrokerError, Refused
 from kafka_direct.offsets import TopicPartition
 from kafka_direct.offsets.operate.standing import Standing
@@ -25,9 +24,9 @@ if TYPE_CHECKING:
     from kafka_direct.broker.ask.cluster import Cluster
     from kafka_direct.options import ClientParams
 
-IDLE = {"Empty", "Dead"}
+IDLE_STATES = {"Empty", "Dead"}
 
-# What a coordinator says that will not have its members' offsets changed.
+# What a coordinator answers when the group has members, whose offsets nobody else may change.
 _HAS_MEMBERS = {
     "UNKNOWN_MEMBER_ID",
     "NON_EMPTY_GROUP",
@@ -42,25 +41,30 @@ class GroupPlace:
     kind = "group"
 
     def __init__(self, cluster: Cluster, params: ClientParams, name: str) -> None:
-        self._cluster = cluster
+        self._connection = cluster.connection
         self._group = ConsumerGroup(replace(params, group_id=name))
         self.name = name
         self.title = f"group {name}"
 
     def standing(self) -> Standing:
-        committed = self._group.committed(self._cluster.ask(_all_partitions, "listing topics"))
+        committed = self._group.committed(self._all_partitions())
         return Standing(committed=committed, reached=committed)
 
+    def _all_partitions(self) -> set[TopicPartition]:
+        # Only the coordinator knows in which of them the group has offsets. It answers for all of them at once.
+        topics = self._connection.list_topics()
+        return {TopicPartition(name, number) for name, topic in topics.items() for number in topic.partitions}
+
     def obstacle(self, now_ms: int) -> str | None:  # noqa: ARG002
-        groups = self._cluster.ask(self._list, f"describing {self.title}")
-        used = [group for group in groups if group.id == self.name and group.state not in IDLE]
+        groups = self._connection.ask(self._list, f"describing {self.title}")
+        used = [group for group in groups if group.id == self.name and group.state not in IDLE_STATES]
         return f"{self.title} is in use: {_describe(used[0])}" if used else None
 
-    def _list(self, admin: AdminClient) -> list[Any]:
-        with warnings.catch_warnings():  # deprecated in favour of a request that this module does not use
+    def _list(self, admin: AdminClient, seconds: float) -> list[Any]:
+        with warnings.catch_warnings():  # it is deprecated in favour of one of these requests
             warnings.simplefilter("ignore", DeprecationWarning)
-            # It knows the state of groups of the classic protocol; of newer ones Kafka says so when they are moved.
-            return list(admin.list_groups(self.name, timeout=ATTEMPT_SECONDS))
+            # It knows the state of groups of the classic protocol. For newer ones `move` finds out.
+            return list(admin.list_groups(self.name, timeout=seconds))
 
     def caution(self, standing: Standing) -> list[str]:
         if standing.committed:
@@ -78,12 +82,6 @@ class GroupPlace:
                 "consumers first."
             ) from error
         return self.title
-
-
-def _all_partitions(admin: AdminClient) -> set[TopicPartition]:
-    # Only the coordinator knows which of them the group has offsets in, and it takes them all in one question.
-    topics = admin.list_topics(timeout=ATTEMPT_SECONDS).topics
-    return {TopicPartition(name, number) for name, topic in topics.items() for number in topic.partitions}
 
 
 def _describe(group: Any) -> str:

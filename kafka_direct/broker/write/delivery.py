@@ -1,4 +1,4 @@
-"""Giving a record to a producer, and `Undelivered`: the first one that it could not deliver."""
+"""Passing a record to a producer, and `Undelivered`: the first record that it could not deliver."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from confluent_kafka import KafkaError, KafkaException
 if TYPE_CHECKING:
     from confluent_kafka import Message, Producer
 
-LOOK_SECONDS = 10.0
+METADATA_SECONDS = 10.0  # a broker that is there answers sooner
 
 
 class Undelivered:
     """A producer's `on_delivery`.
 
-    An object of its own: a method of who holds the producer would keep both until Python looks for cycles, and a
-    client that nobody uses goes on knocking at its brokers.
+    An object of its own: if it were a method of the producer's owner, both would live until Python looks for cycles,
+    and the client would go on trying to reach its brokers.
     """
 
     def __init__(self) -> None:
@@ -29,15 +29,15 @@ class Undelivered:
 
 
 def produce(producer: Producer, **record: Any) -> None:
-    """`Producer.produce`; a partition that has been added since the producer last looked is looked for.
+    """`Producer.produce`, which also finds a partition that was added since the producer last had the metadata.
 
     Raises:
-        BufferError, KafkaException: as that does.
+        BufferError, KafkaException: as `Producer.produce` does.
     """
     try:
         producer.produce(**record)
     except KafkaException as failure:
         if failure.args[0].code() != KafkaError._UNKNOWN_PARTITION:  # noqa: SLF001  underscored by name
             raise
-        producer.list_topics(record["topic"], timeout=LOOK_SECONDS)
+        producer.list_topics(record["topic"], timeout=METADATA_SECONDS)
         producer.produce(**record)

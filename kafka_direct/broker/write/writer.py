@@ -1,11 +1,10 @@
 """Writing records in a worker, with a producer that is kept for the next task.
 
-At least once: a task that fails has written some of its records, and the task that takes its place writes them again.
+At least once: a task that fails may have written some of its records, and when it runs again it writes them again.
 """
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException, Producer
@@ -16,15 +15,15 @@ from kafka_direct.broker.idle import IdleClients
 from .delivery import Undelivered, produce
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from kafka_direct.options import ClientParams
 
-# How long to wait for acknowledgements while the producer's queue is full, before looking for errors again.
-FULL_SECONDS = 0.5
+# How long to wait for acknowledgements before errors are looked for again: while the queue is full, and at the end.
+FULL_QUEUE_SECONDS = 0.5
 FLUSH_SECONDS = 1.0
 
-_idle: IdleClients[ClientParams, _Writing] = IdleClients()
+idle_producers: IdleClients[ClientParams, _Writer] = IdleClients()
 
 
 def write_records(params: ClientParams, records: Iterable[tuple[str, dict[str, Any]]]) -> int:
@@ -34,8 +33,10 @@ def write_records(params: ClientParams, records: Iterable[tuple[str, dict[str, A
         BrokerError: Kafka refused a record; the message names the topic and the reason.
         BrokerUnavailable: a record was not acknowledged in time.
     """
-    with _producer(params) as writing:
-        return writing.write(records)
+    writer = idle_producers.take(params) or _Writer(params)
+    count = writer.write(records)
+    idle_producers.keep(params, writer)  # one that failed is not used again
+    return count
 
 
 def check_writer(params: ClientParams) -> None:
@@ -43,13 +44,13 @@ def check_writer(params: ClientParams) -> None:
     build_client(Producer, params.for_producer())
 
 
-class _Writing:
+class _Writer:
     """A producer, and the first delivery that failed."""
 
     def __init__(self, params: ClientParams) -> None:
         self._servers = servers_of(params)
         self._undelivered = Undelivered()
-        # Python hears of failures only: a call for each record written would cost as much as writing it.
+        # Only failures are reported: to call Python for each delivered record would cost as much as writing it.
         config = {"delivery.report.only.error": True}
         self._producer = build_client(Producer, params.for_producer() | config, on_delivery=self._undelivered)
 
@@ -68,7 +69,7 @@ class _Writing:
             try:
                 produce(self._producer, topic=topic, **record)
             except BufferError:
-                self._producer.poll(FULL_SECONDS)
+                self._producer.poll(FULL_QUEUE_SECONDS)
                 self._check()
             except KafkaException as failure:
                 raise translate_write(failure.args[0], topic, self._servers) from failure
@@ -79,11 +80,3 @@ class _Writing:
         if self._undelivered.error is not None:
             self._producer.purge()
             raise translate_write(self._undelivered.error, self._undelivered.topic, self._servers)
-
-
-@contextmanager
-def _producer(params: ClientParams) -> Iterator[_Writing]:
-    """An idle producer of this process, or a new one; one that failed is not used again."""
-    writing = _idle.take(params) or _Writing(params)
-    yield writing
-    _idle.keep(params, writing)
