@@ -34,11 +34,7 @@ class Cluster:
 
     def __init__(self, params: ClientParams) -> None:
         self.connection = Connection(params)
-        self._isolation = (
-            IsolationLevel.READ_COMMITTED
-            if params.isolation_level == "read_committed"
-            else IsolationLevel.READ_UNCOMMITTED
-        )
+        self._isolation = IsolationLevel[params.isolation_level.upper()]
 
     def find_partitions(self, subscription: Subscription) -> tuple[frozenset[TopicPartition], dict[str, str]]:
         """The partitions that exist of a subscription, and the ids of their topics. What does not exist is left out."""

@@ -86,12 +86,13 @@ class Connection:
         return ""
 
     def _attempt(self, admin: AdminClient, question: Question[T], deadline: Deadline) -> T:
+        seconds = min(max(deadline.left(), MIN_ATTEMPT_SECONDS), ATTEMPT_SECONDS)
         try:
             if not self._events.knows_brokers:
                 # Have the client learn who leads now: it would wait for a dead controller for minutes, and busily.
-                admin.list_topics(timeout=_attempt_seconds(deadline))
+                admin.list_topics(timeout=seconds)
                 self._events.knows_brokers = True
-            return question(admin, _attempt_seconds(deadline))
+            return question(admin, seconds)
         except KafkaException:
             self._events.knows_brokers = False
             admin.poll(0)  # lets the client's own complaint arrive
@@ -120,7 +121,3 @@ class _ClientEvents:
         self.knows_brokers = False
         if error.code() != KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001  underscored by name
             self.complaint = error.str()
-
-
-def _attempt_seconds(deadline: Deadline) -> float:
-    return min(max(deadline.left(), MIN_ATTEMPT_SECONDS), ATTEMPT_SECONDS)

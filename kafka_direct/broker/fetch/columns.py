@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from confluent_kafka import Message
@@ -12,30 +12,17 @@ from .chunk import MessageChunk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import TypeAlias
 
     from .record_array import RecordArray
+
+    Columns: TypeAlias = "MessageColumns | ArrayColumns"
 
 # An Arrow column holds up to 2 GB. Spark copies a batch as a whole, so less is better.
 MAX_COLUMN_BYTES = 64 << 20
 
 
-class Columns(Protocol):
-    """Some records of a range, from which columns are made."""
-
-    def __len__(self) -> int: ...
-
-    def keys(self) -> pa.Array: ...
-
-    def values(self) -> pa.Array: ...
-
-    def offsets(self) -> pa.Array: ...
-
-    @property
-    def times(self) -> tuple[pa.Array, pa.Array]:
-        """Each record's timestamp in milliseconds, and its type by librdkafka's code."""
-
-
-def columns_of(chunk: MessageChunk | RecordArray) -> Iterator[MessageColumns | ArrayColumns]:
+def columns_of(chunk: MessageChunk | RecordArray) -> Iterator[Columns]:
     """The columns of all its records, in parts of which each fits into Arrow columns."""
     if isinstance(chunk, MessageChunk):
         yield MessageColumns(chunk)

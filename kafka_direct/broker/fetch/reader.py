@@ -197,15 +197,14 @@ class _RangeRead(Generic[ChunkT]):
         except KafkaDirectError:  # nobody knows
             is_lost = False
             complaint = Connection(self.borrowed.params).find_complaint(seconds=COMPLAINT_SECONDS)
-        if is_lost:
-            self._handle_loss()
-            return
-        why = f" ({complaint})" if complaint else ""
-        raise BrokerUnavailable(
-            f"no record of {self.range} came from Kafka at {self.servers} for {self.settings.poll_seconds:g} s, "
-            f"standing at offset {self.position}{why}; check the brokers, or raise {self.settings.poll_setting}.",
-            servers=self.servers,
-        )
+        if not is_lost:
+            why = f" ({complaint})" if complaint else ""
+            raise BrokerUnavailable(
+                f"no record of {self.range} came from Kafka at {self.servers} for {self.settings.poll_seconds:g} s, "
+                f"standing at offset {self.position}{why}; check the brokers, or raise {self.settings.poll_setting}.",
+                servers=self.servers,
+            )
+        self._handle_loss()
 
     def _handle_loss(self) -> None:
         """Records of the range seem gone: raise or accept that. If they are there after all, fetch them again."""
@@ -216,14 +215,8 @@ class _RangeRead(Generic[ChunkT]):
         is_aged_out = earliest is not None and self.position < earliest
         resumed = min(earliest, self.range.untilOffset) if earliest is not None and is_aged_out else None
         cause = LossCause.AGED_OUT if is_aged_out else LossCause.DELETED if earliest is None else LossCause.TRUNCATED
-        loss = Loss(
-            topic_partition=self.range.topicPartition(),
-            cause=cause,
-            wanted=self.position,
-            earliest=earliest,
-            latest=latest,
-            resumed=resumed,
-        )
+        found = {"earliest": earliest, "latest": latest, "resumed": resumed}
+        loss = Loss(topic_partition=self.range.topicPartition(), cause=cause, wanted=self.position, **found)
         self.settings.losses.accept([loss], because=_PLANNED)
         self.position = self.range.untilOffset if resumed is None else resumed
         self._assign()

@@ -103,8 +103,8 @@ class ArrayConsumer:
         if self._handle is None:
             close_client(self.client)
             raise ConfigError("librdkafka has not shown a new client to its plugin.")
-        # The only callback that also comes by a partition's queue, as for a topic that is gone. It would call Python
-        # without the GIL. Users with an error_cb get a MessageConsumer; without a callback librdkafka logs the error.
+        # The only callback that also comes by a partition's queue, as for a topic that is gone. It would call Python,
+        # which is not prepared for that in `_take`. Without a callback librdkafka logs the error.
         library.client.rd_kafka_conf_set_error_cb(library.client.rd_kafka_conf(self._handle), None)
 
     def assign(self, partition: TopicPartition) -> None:

@@ -67,9 +67,7 @@ class GroupPlace:
             return list(admin.list_groups(self.name, timeout=seconds))
 
     def caution(self, standing: Standing) -> list[str]:
-        if standing.committed:
-            return []
-        return [f"{self.title} has committed nothing so far."]
+        return [] if standing.committed else [f"{self.title} has committed nothing so far."]
 
     def reset(self, offsets: Mapping[TopicPartition, int], topic_ids: Mapping[str, str], now_ms: int) -> str:  # noqa: ARG002
         try:
