@@ -148,9 +148,7 @@ class Bench:
     def close(self):
         """End what a suite has started, and the consumers that this process has kept, before the broker goes."""
         self._undo.close()
-        for key, consumer in reader.idle_consumers.kept():
-            reader.idle_consumers.take(key)
-            consumer.close()
+        reader.idle_consumers.clear()
         for consumer in limit.kept.values():
             consumer.close()
 

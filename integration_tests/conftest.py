@@ -69,6 +69,15 @@ def jvm():
     SparkContext._ensure_initialized()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def no_idle_consumers():
+    """Close what the tests of a module leave behind: at the end of the process the broker is gone, and they log that."""
+    from kafka_direct.broker.fetch import reader
+
+    yield
+    reader.idle_consumers.clear()
+
+
 @pytest.fixture
 def spark():
     """Give SparkContexts with settings of the test's own, `spark({"key": "value"})`; one at a time."""
