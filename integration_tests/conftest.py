@@ -71,7 +71,7 @@ def jvm():
 
 @pytest.fixture(scope="module", autouse=True)
 def no_idle_consumers():
-    """Close what the tests of a module leave behind: at the end of the process the broker is gone, and they log that."""
+    """Close what a module leaves behind: when the process ends the broker is gone, and consumers log that."""
     from kafka_direct.broker.fetch import reader
 
     yield

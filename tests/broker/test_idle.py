@@ -103,7 +103,7 @@ def make_cluster(params):
 @pytest.mark.usefixtures("no_collection")
 @pytest.mark.parametrize("make", [make_cluster, _Writer])
 def test_a_client_that_nobody_has_is_gone_at_once(make):
-    """It has threads, which go on knocking at brokers that are away; Python may look for cycles much later."""
+    """It has threads, which go on trying to reach brokers that are away; Python may look for cycles much later."""
     client = make(ClientParams.parse({"bootstrap.servers": "127.0.0.1:1"}))
     is_there = weakref.ref(client)
 
