@@ -6,6 +6,7 @@ sent together.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
@@ -62,16 +63,13 @@ class Cluster:
         A pattern may match nothing yet.
         """
 
-        def missing(partitions: Collection[TopicPartition]) -> list[str]:
-            topics = {partition.topic for partition in partitions}
-            return sorted(map(str, (subscription.topics - topics) | (subscription.partitions - set(partitions))))
+        def missing(found: tuple[frozenset[TopicPartition], dict[str, str]]) -> list[str]:
+            topics = {partition.topic for partition in found[0]}
+            return sorted(map(str, (subscription.topics - topics) | (subscription.partitions - found[0])))
 
-        found = look_again(
-            lambda: self.find_partitions(subscription),
-            Deadline(NEW_TOPIC_SECONDS),
-            is_enough=lambda found: not missing(found[0]),
-        )
-        if names := missing(found[0]):
+        find, deadline = partial(self.find_partitions, subscription), Deadline(NEW_TOPIC_SECONDS)
+        found = look_again(find, deadline, is_enough=lambda found: not missing(found))
+        if names := missing(found):
             kind = "topic" if subscription.topics else "partition"
             raise ConfigError(
                 f"there is no {kind} {', '.join(names)} on Kafka at {self.connection.servers}; create it, or correct "

@@ -119,7 +119,14 @@ class ArrayConsumer:
         if self._queue is not None:
             self.client.unassign()
             self.client.assignment()  # librdkafka's main thread answers after it has stopped the fetch
-            self._discard(self._queue)
+            # The network thread may still be unpacking what it has fetched, and puts that into the queue later. So the
+            # queue is forwarded to another one that is destroyed at once: librdkafka frees what is forwarded to a
+            # destroyed queue. Stopping the fetch ends a forwarding, so it must come first. `assign` ends it too.
+            functions = self._library.client
+            destroyed = functions.rd_kafka_queue_new(self._handle)
+            functions.rd_kafka_queue_forward(self._queue, destroyed)
+            functions.rd_kafka_queue_destroy(destroyed)
+            functions.rd_kafka_queue_destroy(self._queue)
             self._queue = None
 
     def poll(self, count: int, seconds: float) -> RecordArray:
@@ -145,20 +152,6 @@ class ArrayConsumer:
         place = ctypes.addressof(pointers) + first * ctypes.sizeof(ctypes.c_void_p)
         take = self._library.client.rd_kafka_consume_batch_queue
         return max(int(take(self._queue, int(seconds * 1000), place, count)), 0)
-
-    def _discard(self, queue: int) -> None:
-        """Free what the partition's queue holds, and what will still arrive in it.
-
-        librdkafka's network thread may still be unpacking what it has fetched, and puts that into the queue later. So
-        the queue is forwarded to another one that is destroyed at once: librdkafka frees what is forwarded to a
-        destroyed queue. It ends a forwarding itself when it stops the fetch, so that must have happened before. Else
-        `assign` ends it.
-        """
-        functions = self._library.client
-        destroyed = functions.rd_kafka_queue_new(self._handle)
-        functions.rd_kafka_queue_forward(queue, destroyed)
-        functions.rd_kafka_queue_destroy(destroyed)
-        functions.rd_kafka_queue_destroy(queue)
 
 
 @contextmanager

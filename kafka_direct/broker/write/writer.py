@@ -67,14 +67,12 @@ class _Writer:
     def _enqueue(self, topic: str, record: dict[str, Any]) -> None:
         while True:
             try:
-                produce(self._producer, topic=topic, **record)
+                return produce(self._producer, topic=topic, **record)
             except BufferError:
                 self._producer.poll(FULL_QUEUE_SECONDS)
                 self._check()
             except KafkaException as failure:
                 raise translate_write(failure.args[0], topic, self._servers) from failure
-            else:
-                return
 
     def _check(self) -> None:
         if self._undelivered.error is not None:
