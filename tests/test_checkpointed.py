@@ -144,7 +144,7 @@ def test_old_sinks_and_functions_have_what_the_user_gave():
     assert sink._output.claim(object) is other._output.claim(object)
     assert golden("callback-1") is golden("callback-1")
     assert golden("callback-1")("four") == 4
-    assert golden("kafka-sink-1")._target == VALUES["kafka-sink-1"]._target
+    assert golden("kafka-sink-1")._store == VALUES["kafka-sink-1"]._store
     assert golden("file-sink-1").path == "hdfs:///orders"
 
 
