@@ -150,7 +150,7 @@ def test_a_batch_that_runs_again_after_its_records_aged_out(reader, admin, kafka
     with pytest.raises(OffsetsLost, match="aged out: wanted offset 2, available offsets 5 to 9"):
         reader(topic).ranges(at(topic, 2), at(topic, 7))
     assert reader(topic, failOnDataLoss="false").ranges(at(topic, 2), at(topic, 7)) == [(0, 5, 7)]
-    assert f"going on after a loss: {topic}-0 aged out: wanted offset 2" in caplog.text
+    assert f"goes on after a loss: {topic}-0 aged out: wanted offset 2" in caplog.text
 
 
 def test_records_that_age_out_before_a_worker_has_them(reader, admin, kafka_topic, kafka_produce):
@@ -297,6 +297,6 @@ def test_a_group_that_refuses_does_not_stop_the_query(reader, kafka, kafka_topic
         run = reader(topic, startingOffsets="earliest", kafka__group__id=topic)
 
         assert run.end(run.first()) == at(topic, 5)
-        assert "the consumer group was not told of finished work, which the checkpoint has" in caplog.text
+        assert "the consumer group was not told of finished work, which the log has" in caplog.text
     finally:
         member.close()

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from kafka_direct.broker import KafkaBrokers
 from kafka_direct.errors import ConfigError
 from kafka_direct.offsets import OffsetLog, TopicPartition
-from kafka_direct.offsets.store.lease import LeaseKeeper
 from kafka_direct.options import refuse_literal_secrets
 
 from . import jvm
 from .cycle import StreamCycle
+from .lease_keeper import LeaseKeeper
 from .rdd import KafkaRDD, RangeReader, as_tuples, blank_partitions
 from .settings import StreamSettings
 

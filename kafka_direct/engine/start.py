@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafka_direct.errors import ConfigError
-from kafka_direct.offsets.model.position import At, Earliest, Group, Latest, Since, lookups, resolve
+from kafka_direct.offsets.model.position import At, Earliest, Group, Latest, Since, resolve, times_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -63,7 +63,7 @@ def resolve_positions(  # noqa: PLR0913
     A time after the last record means the end, or with `refuse_no_match` is refused.
     """
     wanted = _without_group(positions, committed, uncommitted or Uncommitted(default=Latest()))
-    times_ms = lookups(wanted, now_ms=now_ms).times_ms
+    times_ms = times_of(wanted, now_ms=now_ms)
     times = find_times(times_ms) if times_ms else {}
     if refuse_no_match and (late := sorted(partition for partition, offset in times.items() if offset is None)):
         raise ConfigError(

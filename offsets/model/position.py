@@ -170,62 +170,35 @@ def _as_json(position: Position) -> int | str:
     return next((number for number, word in KAFKA_NUMBERS.items() if word == str(position)), str(position))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lookups:
-    """What to look up before some positions can be resolved, so that all of it is asked at once.
+def times_of(positions: Mapping[TopicPartition, Position], *, now_ms: int) -> dict[TopicPartition, int]:
+    """The times (ms since 1970) whose offsets `resolve` needs to know, so that they are asked for at once.
 
-    The first offset and the end of each partition are always needed, so they are not listed.
-    """
-
-    committed: frozenset[TopicPartition]
-    times_ms: Mapping[TopicPartition, int]
-
-
-def lookups(positions: Mapping[TopicPartition, Position], *, now_ms: int, fallback: Position | None = None) -> Lookups:
-    """List what `resolve` needs to know. `fallback` stands in where a group has no offset.
-
-    >>> lookups({TopicPartition("t", 0): Ago(1000), TopicPartition("t", 1): Group()}, now_ms=5000)
-    Lookups(committed=frozenset({TopicPartition(topic='t', partition=1)}), \
-times_ms={TopicPartition(topic='t', partition=0): 4000})
+    >>> times_of({TopicPartition("t", 0): Ago(1000), TopicPartition("t", 1): Latest()}, now_ms=5000)
+    {TopicPartition(topic='t', partition=0): 4000}
     """
     times_ms = {}
     for partition, position in positions.items():
-        sought = fallback if isinstance(position, Group) else position
-        if isinstance(sought, Since):
-            times_ms[partition] = sought.timestamp_ms
-        elif isinstance(sought, Ago):
+        if isinstance(position, Since):
+            times_ms[partition] = position.timestamp_ms
+        elif isinstance(position, Ago):
             # A negative timestamp would be read by Kafka as one of its magic numbers.
-            times_ms[partition] = max(0, now_ms - sought.ms)
-    grouped = frozenset(partition for partition, position in positions.items() if isinstance(position, Group))
-    return Lookups(committed=grouped, times_ms=times_ms)
+            times_ms[partition] = max(0, now_ms - position.ms)
+    return times_ms
 
 
-def resolve(  # noqa: PLR0913  what the brokers answered, by name
-    position: Position,
-    *,
-    earliest: int,
-    latest: int,
-    committed: int | None = None,
-    at_time: int | None = None,
-    fallback: Position | None = None,
-) -> int:
-    """Give the offset a position means in one partition.
+def resolve(position: Position, *, earliest: int, latest: int, at_time: int | None = None) -> int:
+    """Give the offset a position means in one partition. What a group means is known to the engine alone.
 
     Args:
-        position: where to read.
+        position: where to read; not `Group`.
         earliest: the first offset that is there.
         latest: the offset the next record will get, at the isolation level of the read.
-        committed: what the group has committed; None if nothing.
-        at_time: the first offset at or after the time that `lookups` named; None if there is none.
-        fallback: what stands in for a group that has committed nothing; None refuses.
+        at_time: the first offset at or after the time that `times_of` named; None if there is none.
 
     >>> resolve(Latest(minus=100), earliest=7, latest=20)
     7
     >>> resolve(Since(0), earliest=7, latest=20, at_time=None)
     20
-
-    Raises:
-        ConfigError: the group has committed nothing and there is no fallback.
     """
     match position:
         case At(offset):
@@ -236,8 +209,4 @@ def resolve(  # noqa: PLR0913  what the brokers answered, by name
             return max(latest - minus, earliest)
         case Since() | Ago():
             return latest if at_time is None else at_time
-        case Group() if committed is not None:
-            return committed
-    if fallback is None or isinstance(fallback, Group):
-        raise ConfigError("the group has committed no offset; set auto.offset.reset to earliest or latest.")
-    return resolve(fallback, earliest=earliest, latest=latest, at_time=at_time)
+    raise ValueError(f"{position} is no offset by itself")

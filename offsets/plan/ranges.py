@@ -66,11 +66,8 @@ def find_start(
         loss = _find_loss(partition, position, available, topic_ids, waiting, gone)
         if loss is not None:
             losses.append(loss)
-        if loss is None or loss.cause is LossCause.DELETED:
-            if partition in available.earliest or not _is_other_topic(partition, available, topic_ids):
-                offsets[partition] = position
-        elif loss.resumed is not None:
-            offsets[partition] = loss.resumed
+        if partition in available.earliest or not _is_other_topic(partition, available, topic_ids):
+            offsets[partition] = position if loss is None or loss.resumed is None else loss.resumed
     return Start(
         offsets=offsets,
         waiting=frozenset(p for p, offset in offsets.items() if offset > available.latest.get(p, offset)),

@@ -7,15 +7,7 @@ is running. It expires by itself, so a driver that crashed blocks nobody.
 from __future__ import annotations
 
 import json
-import logging
-import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from .log import OffsetLog
-
-log = logging.getLogger("kafka_direct")
 
 VERSION = 1
 SHORTEST_MS = 60_000  # as long as the driver waits for brokers that do not answer
@@ -65,30 +57,3 @@ def decode_lease(text: str) -> Lease:
     if record["version"] != VERSION:
         raise ValueError(f"not a lease of version {VERSION}")
     return Lease(at_ms=int(record["atMs"]), valid_ms=int(record["validMs"]))
-
-
-class LeaseKeeper:
-    """Says in the log of a stream that its driver runs. The stream does not depend on it: a failure is a warning."""
-
-    def __init__(self, offset_log: OffsetLog, interval_ms: int, stream: str) -> None:
-        self._log = offset_log
-        self._interval_ms = interval_ms
-        self._stream = stream
-        self._lease: Lease | None = None
-
-    def renew(self) -> None:
-        """Say so again, if it is time."""
-        now_ms = time.time_ns() // 1_000_000
-        if self._lease is not None and not self._lease.is_due(now_ms):
-            return
-        self._lease = Lease.of_interval(self._interval_ms, now_ms)
-        try:
-            self._log.renew(self._lease)
-        except OSError as error:
-            log.warning("%s could not say in its checkpoint that it is running: %s", self._stream, error)
-
-    def release(self) -> None:
-        try:
-            self._log.release()
-        except OSError as error:
-            log.warning("%s could not say in its checkpoint that it has stopped: %s", self._stream, error)

@@ -15,11 +15,10 @@ from kafka_direct.offsets.model.position import (
     Earliest,
     Group,
     Latest,
-    Lookups,
     Positions,
     Since,
-    lookups,
     resolve,
+    times_of,
 )
 from kafka_direct.offsets.model.topic_partition import TopicPartition
 from kafka_direct.offsets.text.position_grammar import parse_position, parse_single
@@ -218,11 +217,6 @@ def test_positions_hold_whole_numbers_from_zero(kind):
         (Since(1), {"at_time": None}, 50),
         (Ago(1), {"at_time": 0}, 0),
         (Ago(1), {}, 50),
-        (Group(), {"committed": 0}, 0),
-        (Group(), {"committed": 33, "fallback": Earliest()}, 33),
-        (Group(), {"fallback": Earliest()}, 10),
-        (Group(), {"fallback": Latest(5)}, 45),
-        (Group(), {"fallback": Ago(5), "at_time": 12}, 12),
     ],
 )
 def test_a_position_becomes_the_offset_it_means(position, answers, offset):
@@ -230,11 +224,10 @@ def test_a_position_becomes_the_offset_it_means(position, answers, offset):
     assert resolve(position, earliest=10, latest=50, **answers) == offset
 
 
-@pytest.mark.parametrize("fallback", [None, Group()])
-def test_a_group_without_offset_needs_something_to_fall_back_on(fallback):
-    """Nothing is guessed for a group that has committed nothing."""
-    with pytest.raises(ConfigError, match=r"auto\.offset\.reset"):
-        resolve(Group(), earliest=10, latest=50, fallback=fallback)
+def test_a_group_is_no_offset_by_itself():
+    """What it means is known once it was asked, and never guessed."""
+    with pytest.raises(ValueError, match="group is no offset by itself"):
+        resolve(Group(), earliest=10, latest=50)
 
 
 @given(positions, st.integers(0, 100), st.integers(0, 100), st.integers(0, 100))
@@ -242,25 +235,18 @@ def test_what_is_not_explicit_resolves_to_within_the_log(position, earliest, len
     """Every relative position lies between the first offset and the end."""
     latest = earliest + length
     at_time = min(earliest + skipped, latest)
-    offset = resolve(position, earliest=earliest, latest=latest, at_time=at_time, committed=earliest)
+    offset = resolve(Latest() if position == Group() else position, earliest=earliest, latest=latest, at_time=at_time)
 
     assert isinstance(position, At) or earliest <= offset <= latest
 
 
-def test_the_questions_are_the_lookups_that_resolving_needs():
-    """Times are asked for times and times ago, commits for the group, nothing for the rest."""
-    asked = lookups({T0: Since(5), T1: Ago(1_000), T2: Group(), TopicPartition("u", 0): Latest(3)}, now_ms=5_000)
+def test_times_are_looked_up():
+    """Of times and times ago; nothing else has to be asked for."""
+    positions = {T0: Since(5), T1: Ago(1_000), T2: Group(), TopicPartition("u", 0): Latest(3)}
 
-    assert asked == Lookups(committed=frozenset({T2}), times_ms={T0: 5, T1: 4_000})
-
-
-def test_a_groups_fallback_is_asked_for_too():
-    """One round of questions suffices, also when the group turns out to have no offset."""
-    asked = lookups({T0: Group()}, now_ms=5_000, fallback=Ago(1_000))
-
-    assert asked == Lookups(committed=frozenset({T0}), times_ms={T0: 4_000})
+    assert times_of(positions, now_ms=5_000) == {T0: 5, T1: 4_000}
 
 
 def test_a_time_before_1970_is_asked_as_1970():
     """Kafka reads negative timestamps as earliest and latest, so none is ever sent."""
-    assert lookups({T0: Ago(9_000)}, now_ms=5_000).times_ms == {T0: 0}
+    assert times_of({T0: Ago(9_000)}, now_ms=5_000) == {T0: 0}

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 # By transactional.id, and by group.id.
 _producers: IdleClients[tuple[ClientParams, str], TransactionalProducer] = IdleClients()
-_groups: IdleClients[ClientParams, ConsumerGroup] = IdleClients()
+_groups: IdleClients[ClientParams, ConsumerGroup] = IdleClients(ConsumerGroup.close)
 
 
 class Entry(NamedTuple):
