@@ -75,9 +75,8 @@ class History:
         end: dict[TopicPartition, int] = {}
         for batch in self._batches.values():
             if self.is_unfinished(batch.id):
-                return end
-            if batch.id in self._committed or batch.is_reset:
-                end = batch.end()
+                break
+            end = batch.end()
         return end
 
     def prunable(self, *, before: int, keep: int = KEPT_BATCHES) -> list[int]:

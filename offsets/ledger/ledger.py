@@ -153,9 +153,6 @@ class Ledger:
         """The batch that began at this time."""
         return self._by_time[time_ms]
 
-    def is_running(self, time_ms: int) -> bool:
-        return time_ms in self._running
-
     def unfinished_times(self) -> list[int]:
         """The batch times of the batches whose outputs did not all succeed."""
         return [batch.time for batch in self._history.unfinished()]

@@ -35,9 +35,23 @@ def kafka():
 class Driver:
     """Runs a stream as Spark would: a batch each second, and what becomes of it."""
 
-    def __init__(self, kafka, checkpoint=None, *, topics=("t",), group=None, recovered=False, start=None, **settings):
+    def __init__(
+        self,
+        kafka,
+        checkpoint=None,
+        *,
+        topics=("t",),
+        group=None,
+        recovered=False,
+        start=None,
+        reset="earliest",
+        slide=1,
+        max_rate=None,
+        min_rate=None,
+        **settings,
+    ):
         given = {"rate": RateSettings(), "batch_interval_ms": SECOND, "fail_on_data_loss": True, "poll_seconds": 1.0}
-        params = {"bootstrap.servers": "b:9092", "auto.offset.reset": "earliest"}
+        params = {"bootstrap.servers": "b:9092", "auto.offset.reset": reset}
         params |= {} if group is None else {"group.id": group}
         spec = StreamSpec(
             name="s",
@@ -46,15 +60,20 @@ class Driver:
             params=ClientParams.parse({k: v for k, v in params.items() if v is not None}),
             from_offsets=parse_from_offsets(start),
             elements=Elements(),
-            max_rate=None,
-            min_rate=None,
+            max_rate=max_rate,
+            min_rate=min_rate,
         )
         self.log = None if checkpoint is None else OffsetLog(str(checkpoint), "s")
         self.cycle = StreamCycle(
             spec, StreamSettings(**{**given, **settings}), kafka.brokers(group=group), lambda _: None
         )
         self.cycle.open(self.log, is_recovered=recovered)
-        self.cycle.started(OutputTimes(zero_ms=0, slides_ms=frozenset({SECOND})), SECOND)
+        self.cycle.started(OutputTimes(zero_ms=0, slides_ms=frozenset({slide * SECOND})), SECOND)
+
+    @property
+    def ledger(self):
+        with self.cycle.ledger() as ledger:
+            return ledger
 
     def batch(self, seconds):
         """The ranges of the batch at that time, as offsets by partition."""
@@ -224,6 +243,17 @@ def test_a_topic_that_is_created_anew_is_read_from_its_beginning(kafka, tmp_path
     assert [loss.resumed for loss in driver.log.load().last.losses] == [0, 0]
 
 
+def test_a_topic_that_is_created_anew_between_two_batches(kafka, tmp_path):
+    """Its offsets would fit; the ids in the log tell, over a restart too."""
+    Driver(kafka, tmp_path).batch(1)
+    kafka.recreate("t")
+    kafka.append("t", 0, 20)
+    driver = Driver(kafka, tmp_path, fail_on_data_loss=False)
+
+    assert driver.batch(2) == (0, {0: (10, 10), 1: (10, 10)})
+    assert driver.batch(3) == (1, {0: (0, 20), 1: (0, 0)})
+
+
 def test_the_group_is_not_told_of_a_topic_that_is_gone(kafka, tmp_path):
     """Brokers would refuse the commit, and with it that of the other topics."""
     kafka.create_topic("u")
@@ -332,3 +362,186 @@ def test_a_log_that_goes_on_after_a_reset(kafka, tmp_path):
     first.log.plan(reset)
 
     assert Driver(kafka, tmp_path).batch(6) == (2, {0: (3, 10), 1: (3, 10)})
+
+
+def test_under_a_window_batches_end_together(kafka, tmp_path):
+    """Spark runs their outputs when the window is due, and reports one end; each can be asked for again."""
+    driver = Driver(kafka, tmp_path, slide=2)
+    driver.batch(1)
+    kafka.append("t", 0, 5)
+    driver.batch(2)
+    batches = list(driver.log.load())
+
+    assert driver.ledger.times_due(SECOND) == []
+    assert driver.ledger.times_due(2 * SECOND) == [SECOND, 2 * SECOND]
+    assert driver.ledger.running_times() == {2 * SECOND}
+    driver.end(2)
+    assert driver.committed_ids() == [0, 1]
+    assert (driver.ledger.times_due(2 * SECOND), driver.ledger.running_times()) == ([], set())
+    assert driver.ledger.batch_at(SECOND) == batches[0]
+
+
+def test_a_recovered_stream_says_what_has_to_run(kafka, tmp_path):
+    """The times of what did not succeed, and the first time after a reset: Spark's graph is told of both."""
+    first = Driver(kafka, tmp_path)
+    first.batch(1)
+    first.end(1, failure="ValueError: 7")
+    unfinished = Driver(kafka, tmp_path, recovered=True).ledger.unfinished_times()
+    ranges = tuple(OffsetRange("t", partition, 3, 3) for partition in range(2))
+    first.log.plan(Batch(id=1, ranges=ranges, times=(5 * SECOND,), is_reset=True))
+    reset = Driver(kafka, tmp_path, recovered=True)
+
+    assert unfinished == [SECOND]
+    assert (reset.ledger.unfinished_times(), reset.ledger.first_time_after_reset(SECOND)) == ([], 2 * SECOND)
+
+
+def test_a_recovered_time_from_before_a_reset_is_read_no_more(kafka, tmp_path):
+    """A window asks for it, and the batch was never committed."""
+    first = Driver(kafka, tmp_path)
+    first.batch(1)
+    ranges = tuple(OffsetRange("t", partition, 3, 3) for partition in range(2))
+    first.log.plan(Batch(id=1, ranges=ranges, times=(5 * SECOND,), is_reset=True))
+    driver = Driver(kafka, tmp_path, recovered=True)
+    driver.ledger.recovered([], 9 * SECOND)
+    logged = list(driver.log.load())
+
+    assert driver.batch(1) == (0, {0: (0, 0), 1: (0, 0)})
+    assert list(driver.log.load()) == logged
+
+
+def test_latest_is_the_end_when_the_stream_was_checked(kafka, tmp_path):
+    """What comes between that and the first batch is read."""
+    driver = Driver(kafka, tmp_path, reset="latest")
+    kafka.append("t", 0, 5)
+
+    assert driver.batch(1) == (0, {0: (10, 15), 1: (10, 10)})
+
+
+def test_a_topic_that_does_not_exist_is_refused_at_once(kafka, tmp_path):
+    """Not by the first batch, which comes an interval later."""
+    with pytest.raises(ConfigError, match="there is no topic nowhere"):
+        Driver(kafka, tmp_path, topics=("t", "nowhere"))
+
+
+def test_a_wrong_rate_is_refused_at_once(kafka):
+    """A function of the partition is called for each of them before the stream starts."""
+    driver = Driver(kafka, max_rate=lambda partition: -partition.partition)
+
+    with pytest.raises(ConfigError, match="maxRatePerPartition of t-1"):
+        driver.cycle.check(None)
+
+
+def test_the_streams_own_rates_win(kafka):
+    """Over those of SparkConf; 0 is a rate like any other, and counts as no cap."""
+    caps = RateSettings(max_rate_per_partition=4, min_rate_per_partition=1)
+    interval = {"rate": caps, "batch_interval_ms": 2 * SECOND}
+
+    assert Driver(kafka, **interval).batch(2) == (0, {0: (0, 8), 1: (0, 8)})
+    assert Driver(kafka, **interval, max_rate=2).batch(2) == (0, {0: (0, 4), 1: (0, 4)})
+    assert Driver(kafka, **interval, max_rate=0).batch(2) == (0, {0: (0, 10), 1: (0, 10)})
+    assert Driver(kafka, **interval, min_rate=9).batch(2) == (0, {0: (0, 9), 1: (0, 9)})
+    floor = {"rate": RateSettings(max_rate_per_partition=1, min_rate_per_partition=6)}
+    assert Driver(kafka, **floor).batch(2) == (0, {0: (0, 6), 1: (0, 6)})
+    assert Driver(kafka, **floor, min_rate=0).batch(2) == (0, {0: (0, 1), 1: (0, 1)})
+
+
+def test_a_replay_with_an_accepted_loss_reads_what_is_left(kafka, tmp_path):
+    """Its logged ranges stay as they were; without that consent it is an error."""
+    Driver(kafka, tmp_path).batch(1)
+    kafka.delete_records("t", 0, 4)
+    with pytest.raises(OffsetsLost):
+        Driver(kafka, tmp_path).batch(2)
+    driver = Driver(kafka, tmp_path, fail_on_data_loss=False)
+
+    assert driver.batch(2) == (0, {0: (4, 10), 1: (0, 10)})
+    assert driver.log.load().last.end() == driver.cycle.next_offsets(None) == {T0: 10, T1: 10}
+
+
+def test_a_replay_without_records_asks_nobody(kafka, tmp_path):
+    """There is nothing in it that could be lost."""
+    first = Driver(kafka, tmp_path)
+    first.batch(1)
+    first.end(1)
+    first.batch(2)
+    driver = Driver(kafka, tmp_path)
+    before = len(kafka.questions)
+
+    assert driver.batch(3) == (1, {0: (10, 10), 1: (10, 10)})
+    assert len(kafka.questions) == before
+
+
+def test_a_failure_is_said_with_what_follows(kafka, tmp_path, caplog):
+    """With a log the batch runs again, without one it is lost."""
+    logged, plain = Driver(kafka, tmp_path), Driver(kafka)
+    for driver in (logged, plain):
+        driver.batch(1)
+        driver.end(1, failure="ValueError: 7")
+    Driver(kafka, tmp_path).batch(2)
+
+    said = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+    assert said == [
+        "batch 0 of stream s failed and is not committed; it runs again at the next start: ValueError: 7",
+        "batch 0 of stream s failed, and without a checkpoint is lost: ValueError: 7",
+    ]
+
+
+def test_a_batch_that_became_no_jobs_is_given_up(kafka, tmp_path, caplog):
+    """It is in flight no more, and runs again at the next start."""
+    driver = Driver(kafka, tmp_path)
+    driver.batch(1)
+    driver.cycle.abandon(SECOND)
+
+    assert driver.ledger.running_times() == set()
+    assert driver.committed_ids() == []
+    assert "Spark made no jobs of it" in caplog.text
+    assert Driver(kafka, tmp_path).batch(2)[0] == 0
+
+
+def test_a_replay_is_said(kafka, tmp_path, caplog):
+    """An operator who sees old records again sees why."""
+    Driver(kafka, tmp_path).batch(1)
+    with caplog.at_level(logging.INFO):
+        Driver(kafka, tmp_path).batch(2)
+
+    assert "stream s runs batch 0 again, with the ranges of its first run" in caplog.text
+
+
+def test_a_log_that_cannot_be_pruned_is_no_error(kafka, tmp_path, caplog, monkeypatch):
+    """What could not be removed is removed the next time."""
+    driver = Driver(kafka, tmp_path)
+
+    def refuse(ids):
+        raise OSError("read-only")
+
+    monkeypatch.setattr(driver.log, "prune", refuse)
+    for seconds in range(1, 122):
+        driver.batch(seconds)
+        driver.end(seconds)
+    monkeypatch.undo()
+    for seconds in range(122, 132):
+        driver.batch(seconds)
+        driver.end(seconds)
+
+    assert "could not remove old files of its log, and tries again: read-only" in caplog.text
+    assert [batch.id for batch in driver.log.load()] == list(range(31, 131))
+
+
+def test_a_stream_that_stops_waits_for_no_broker(kafka, tmp_path):
+    """Spark's stop waits for the plan; what is closed lets go of its connections."""
+    driver = Driver(kafka, tmp_path)
+    brokers = driver.cycle.engine.brokers
+    driver.cycle.stop()
+    assert (brokers.is_stopped, brokers.is_closed) == (True, False)
+    driver.cycle.close()
+    assert brokers.is_closed
+
+
+def test_without_a_group_nobody_is_told(kafka, tmp_path):
+    """The stream has none."""
+    driver = Driver(kafka, tmp_path)
+    driver.batch(1)
+    driver.end(1)
+    driver.cycle.tell_group()
+    driver.cycle.close()
+
+    assert (driver.cycle.group, kafka.groups) == (None, {})

@@ -41,8 +41,9 @@ def test_each_situation_has_an_action():
 def test_a_new_time_is_planned():
     """A new stream, or one whose batches have all finished, plans a batch."""
     for ledger in (Ledger(), Ledger(History([batch(0)], [0]))):
-        assert ledger.situation(5 * SECOND) is Situation.NEW
-        assert (ledger.decide(5 * SECOND).action, ledger.decide(5 * SECOND).batch) == (Action.PLAN, None)
+        for time_ms in (0, 5 * SECOND):
+            assert ledger.situation(time_ms) is Situation.NEW
+            assert (ledger.decide(time_ms).action, ledger.decide(time_ms).batch) == (Action.PLAN, None)
 
 
 def test_a_time_of_this_run_is_repeated():
@@ -53,7 +54,7 @@ def test_a_time_of_this_run_is_repeated():
 
     assert ledger.situation(SECOND) is Situation.KNOWN
     assert ledger.decide(SECOND).action is Action.REPEAT
-    assert ledger.decide(SECOND).batch == batch(0)
+    assert ledger.decide(SECOND).batch == ledger.batch_at(SECOND) == batch(0)
 
 
 def test_a_recovered_time_is_repeated():
@@ -158,6 +159,16 @@ def test_before_a_reset_outputs_that_run_again_get_nothing(moved, time_ms):
     assert (decision.batch.end(), decision.batch.is_reset) == ({T0: 0}, False)
 
 
+def test_the_time_of_a_reset_is_no_batch_time():
+    """An operator's clock may show a time that Spark gives to a batch, before or after."""
+    batches = [batch(0), batch(1), batch(2, SECOND, start=0, is_reset=True), batch(3, start=0)]
+    batches += [batch(4, 9 * SECOND, start=10, is_reset=True)]
+    ledger = recovered(batches, [0, 1, 2, 3, 4], from_ms=20 * SECOND)
+
+    assert ledger.decide(SECOND).batch == batch(1)
+    assert ledger.situation(9 * SECOND) is Situation.MISSED
+
+
 def test_a_reset_ends_what_was_not_committed(moved):
     """The next batch is planned from the new position; nothing runs again."""
     assert moved.decide(21 * SECOND).action is Action.PLAN
@@ -168,6 +179,7 @@ def test_a_reset_ends_what_was_not_committed(moved):
 def test_the_first_time_after_a_reset(moved):
     """It is one interval after the last time from before the reset; 0 without a reset."""
     assert moved.first_time_after_reset(500) == SECOND + 500
+    assert Ledger(History([batch(5, is_reset=True)])).first_time_after_reset(500) == 500  # what was before is pruned
     assert Ledger(History([batch(0)])).first_time_after_reset(500) == 0
 
 
@@ -184,10 +196,10 @@ def running(ledger, *batches):
 def test_a_batch_that_succeeded_waits_for_its_commit():
     """It is not finished before its commit is written, so a store that was away is tried again."""
     ledger = running(Ledger(), batch(0), batch(1))
-    ledger.ended(0, succeeded=True)
     ledger.ended(SECOND, succeeded=True)
+    ledger.ended(0, succeeded=True)
 
-    assert (ledger.to_commit(), ledger.finished()) == ([0, 1], {})
+    assert (ledger.to_commit(), ledger.finished()) == ([0, 1], {})  # oldest first, whatever ended first
     ledger.committed([0])
     assert (ledger.to_commit(), ledger.finished()) == ([1], {T0: 10})
 
@@ -206,9 +218,9 @@ def test_a_failed_batch_is_not_committed_and_holds_the_group_back():
 
 def test_without_a_log_the_group_stays_before_a_failed_batch():
     """The batch is lost to this run; whoever starts from the group reads it."""
-    ledger = running(Ledger(is_logged=False), batch(0), batch(1), batch(2))
-    for time_ms, succeeded in ((0, True), (SECOND, False), (2 * SECOND, True)):
-        ledger.ended(time_ms, succeeded=succeeded)
+    ledger = running(Ledger(is_logged=False), batch(0), batch(1), batch(2), batch(3))
+    for number, succeeded in enumerate([True, False, True, False]):
+        ledger.ended(number * SECOND, succeeded=succeeded)
         ledger.committed(ledger.to_commit())
 
     assert ledger.finished() == {T0: 10}
@@ -219,13 +231,20 @@ def test_a_batch_ends_when_its_outputs_are_due():
     """Under a window of three seconds the outputs of three batches run together."""
     ledger = Ledger()
     ledger.started(OutputTimes(zero_ms=0, slides_ms=frozenset({3 * SECOND})))
-    running(ledger, batch(1), batch(2), batch(3), batch(4))
+    running(ledger, batch(2), batch(3), batch(1), batch(4))  # a recovered window may ask in any order
 
     assert ledger.times_due(3 * SECOND) == [SECOND, 2 * SECOND, 3 * SECOND]
     assert ledger.running_times() == {3 * SECOND, 6 * SECOND}
     assert ledger.in_flight() == 40
     assert [b.id for b in ledger.ended(3 * SECOND, succeeded=True)] == [1, 2, 3]
     assert (ledger.in_flight(), ledger.running_times()) == (10, {6 * SECOND})
+
+
+def test_of_several_outputs_the_first_one_that_is_due_ends_a_batch():
+    """A stream's outputs may slide by different windows."""
+    outputs = OutputTimes(zero_ms=0, slides_ms=frozenset({2 * SECOND, 3 * SECOND}))
+
+    assert [outputs.due(t * SECOND) // SECOND for t in range(1, 7)] == [2, 2, 3, 4, 6, 6]
 
 
 def test_a_committed_batch_that_runs_again_ends_unnoticed():
@@ -250,7 +269,7 @@ def test_what_can_be_pruned():
     """Twice what Spark remembers is kept, and everything from the oldest unfinished batch on."""
     batches = [batch(number) for number in range(200)]
     done = Ledger(History(batches, range(200)))
-    failed = Ledger(History(batches, [number for number in range(200) if number != 20]))
+    failed = Ledger(History(batches, [number for number in range(200) if number not in {20, 150}]))
 
     assert done.prunable(200 * SECOND, remember_ms=SECOND) == list(range(100))
     assert done.prunable(200 * SECOND, remember_ms=90 * SECOND) == list(range(20))
@@ -264,6 +283,15 @@ def test_what_is_pruned_is_forgotten():
 
     assert ledger.situation(0) is Situation.NEW
     assert ledger.situation(SECOND) is Situation.KNOWN
+
+
+def test_nothing_is_pruned_twice():
+    """Its file is gone from the log."""
+    ledger = Ledger(History([batch(number) for number in range(150)], range(150)))
+    first = ledger.prunable(150 * SECOND, remember_ms=SECOND)
+    ledger.pruned(first)
+
+    assert (first, ledger.prunable(150 * SECOND, remember_ms=SECOND)) == (list(range(50)), [])
 
 
 # -- laws
@@ -313,7 +341,7 @@ class Stream(RuleBasedStateMachine):
             assert chosen.id not in self.commits, "a finished batch was replayed"
             self.write(chosen)
         self.ledger.began(time_ms, chosen)
-        if self.ledger.is_running(time_ms):
+        if time_ms in self.ledger.running_times():
             self.running.append(time_ms)
         if decision.action is not Action.BLANK:
             assert self.ranges[chosen.id] == chosen.ranges, "an id had other ranges"

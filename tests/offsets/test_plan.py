@@ -258,6 +258,11 @@ def test_a_replay_that_would_miss_records_is_found(replay):
     ]
 
 
+def test_an_empty_range_misses_nothing():
+    """Its offsets may be gone: a replay does not read them."""
+    assert find_range_losses([OffsetRange("t", 0, 5, 5)], available(8, 9, "x"), {"t": "x"}) == ()
+
+
 @few
 @given(replays())
 def test_a_cut_replay_reads_what_is_left(replay):

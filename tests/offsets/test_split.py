@@ -26,6 +26,7 @@ def widths(ranges, **options):
         ([5], {"min_partitions": 3}, [1, 2, 2]),
         ([5, 21], {"min_partitions": 4}, [5, 7, 7, 7]),
         ([1, 1, 1], {"min_partitions": 3}, [1, 1, 1]),
+        ([1] * 8 + [20, 80], {"min_partitions": 10}, [1] * 8 + [20, 80]),
         ([5, 40], {"min_partitions": 10}, [5, 4, 4, 4, 4, 4, 5, 5, 5, 5]),
         ([40, 0], {"min_partitions": 2}, [20, 20]),
         ([4, 4], {"max_records": 2}, [2, 2, 2, 2]),
