@@ -32,7 +32,7 @@ def split_ranges(
         return tuple(full)
     whole = [range_ for range_ in full if _parts(range_, full, min_partitions) == 1]
     cut = [range_ for range_ in full if range_ not in whole]
-    wanted = max(min_partitions - len(whole), 1)
+    wanted = min_partitions - len(whole)
     return tuple(
         part
         for range_ in full

@@ -9,7 +9,6 @@ from dataclasses import replace
 import pytest
 
 from kafka_direct.engine import Engine, Patience, StartRule, Uncommitted
-from kafka_direct.engine.engine import LOSS_ATTEMPTS
 from kafka_direct.errors import BrokerUnavailable, ConfigError, OffsetsLost
 from kafka_direct.offsets import LossCause, LossPolicy, OffsetRange, Reached, TopicPartition
 from kafka_direct.offsets.model.position import At, Earliest, Group, Latest, Since
@@ -29,8 +28,8 @@ def kafka():
     return kafka
 
 
-def engine(kafka, topics=("t",), *, fails=True, group=None, retries=3):
-    patience = Patience(retries=retries, wait=lambda _: None)  # what passes does so by questions here, not by time
+def engine(kafka, topics=("t",), *, fails=True, group=None, retries=3, wait=lambda _: None):
+    patience = Patience(retries=retries, wait=wait)  # what passes does so by questions here, not by time
     policy = LossPolicy(fail_on_data_loss=fails, setting="failOnDataLoss", reader="stream x")
     subscription = Subscription.parse(topics if isinstance(topics, re.Pattern) else list(topics))
     return Engine(kafka.brokers(group=group), subscription, losses=policy, patience=patience)
@@ -178,18 +177,19 @@ def test_an_accepted_loss_is_reported_and_reading_goes_on(kafka, cause, offset, 
 
 @pytest.mark.parametrize("end", [3, None])
 def test_what_a_late_broker_says_is_no_loss(kafka, end):
-    """An end before the position, or a missing partition, is asked for again, up to four times."""
-    reached = stand(kafka)
-    kafka.fall_behind("t", 0, end=end, questions=LOSS_ATTEMPTS - 1)
+    """An end before the position, or a missing partition, is asked for again: four times, half a second apart."""
+    reached, waits = stand(kafka), []
+    kafka.fall_behind("t", 0, end=end, questions=3)
 
-    assert engine(kafka).look(reached).start.losses == ()
+    assert engine(kafka, wait=waits.append).look(reached).start.losses == ()
+    assert waits == [0.5, 0.5, 0.5]
 
 
 @pytest.mark.parametrize("end", [3, None])
 def test_what_lasts_is_a_loss(kafka, end):
     """After the fourth answer of that kind it is believed."""
     reached = stand(kafka)
-    kafka.fall_behind("t", 0, end=end, questions=LOSS_ATTEMPTS)
+    kafka.fall_behind("t", 0, end=end, questions=4)
 
     with pytest.raises(OffsetsLost):
         engine(kafka).look(reached)
@@ -300,6 +300,21 @@ def test_a_batch_that_waited_is_looked_at(kafka):
     ids = stand(kafka).topic_ids
 
     assert engine(kafka).refuse_recreated([(7, PLANNED, ids)]) is True
+
+
+def test_a_look_at_a_batch_that_waited_is_short(kafka):
+    """Spark's output waits for it: five seconds at most."""
+    stream, asked = engine(kafka), []
+    ids, find = stand(kafka).topic_ids, stream.brokers.find_topic_ids
+
+    def find_topic_ids(topics, *, seconds):
+        asked.append(seconds)
+        return find(topics, seconds=seconds)
+
+    stream.brokers.find_topic_ids = find_topic_ids
+
+    assert stream.refuse_recreated([(7, PLANNED, ids)])
+    assert asked == [5.0]
 
 
 @pytest.mark.parametrize(("fails", "remedy"), [(True, "set failOnDataLoss to false"), (False, "Restart")])

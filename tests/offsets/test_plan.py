@@ -191,6 +191,13 @@ def test_without_ids_a_shorter_topic_is_another_one():
     assert [loss.cause for loss in start.losses] == [LossCause.RECREATED]
 
 
+def test_without_ids_a_topic_of_the_same_length_goes_on():
+    """Nothing of what was read is missing, so it was only out of sight."""
+    start = gone_and_back(after=available(0, 5, None), before=None)
+
+    assert (start.offsets, start.losses) == ({T0: 5}, ())
+
+
 @few
 @given(worlds())
 def test_what_waits_goes_on_waiting(world):
@@ -213,6 +220,16 @@ def test_a_wait_ends_at_the_offset_waited_for():
 
     assert reached.waiting == frozenset()
     assert [loss.cause for loss in truncated.losses] == [LossCause.TRUNCATED]
+
+
+def test_a_wait_that_ends_in_another_topic():
+    """The offset exists as soon as it could be written next, and then the topic that was created anew begins anew."""
+
+    def at(latest):
+        return find_start({T0: 7}, available(0, latest, "y"), topic_ids={"t": "x"}, waiting={T0})
+
+    assert (at(6).offsets, at(6).losses) == ({T0: 7}, ())
+    assert (at(7).offsets, [loss.cause for loss in at(7).losses]) == ({T0: 0}, [LossCause.RECREATED])
 
 
 @pytest.mark.parametrize("position", [0, 5])

@@ -24,6 +24,7 @@ def widths(ranges, **options):
         ([1, 0, 5], {}, [1, 5]),
         ([1], {"min_partitions": 1}, [1]),
         ([5], {"min_partitions": 3}, [1, 2, 2]),
+        ([1, 5], {"min_partitions": 3}, [1, 2, 3]),
         ([5, 21], {"min_partitions": 4}, [5, 7, 7, 7]),
         ([1, 1, 1], {"min_partitions": 3}, [1, 1, 1]),
         ([1] * 8 + [20, 80], {"min_partitions": 10}, [1] * 8 + [20, 80]),
