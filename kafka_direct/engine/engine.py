@@ -71,9 +71,8 @@ class Engine:
         self.losses = losses
         self._patience = patience
 
-    def begin(self, rule: StartRule) -> Reached:
-        """Where a new stream starts. Topics and partitions that are named and do not exist are refused."""
-        available = self.require_available()
+    def begin(self, rule: StartRule, available: Available) -> Reached:
+        """Where a new stream starts, in what `require_available` has found."""
         positions = rule.positions(frozenset(available.latest))
         return Reached(
             offsets=self._resolve(positions, available, rule),

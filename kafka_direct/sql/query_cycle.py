@@ -65,7 +65,9 @@ class QueryCycle:
         self._begins = self._is_first_batch
         if self._first is None:
             rule = start_rule(self._options, self._options.starting, Latest())
-            self._first = self._reached = self.engine.begin(rule)
+            available = self.engine.require_available()
+            self._first = self._reached = self.engine.begin(rule, available)
+            self.latest = dict(available.latest)
         return self._first.offsets
 
     def freeze(self) -> None:

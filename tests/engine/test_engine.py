@@ -40,6 +40,10 @@ def rule(position, **uncommitted):
     return StartRule(positions=lambda ps: dict.fromkeys(ps, position), uncommitted=Uncommitted(**given))
 
 
+def begin(stream, wanted):
+    return stream.begin(wanted, stream.require_available())
+
+
 # -- where a stream begins
 
 
@@ -49,7 +53,7 @@ def rule(position, **uncommitted):
 )
 def test_a_position_becomes_an_offset(kafka, position, offset):
     """In each partition, with the topic's id; an offset that is asked for by number may still have to come."""
-    reached = engine(kafka).begin(rule(position))
+    reached = begin(engine(kafka), rule(position))
 
     assert reached.offsets == {T0: offset, T1: offset}
     assert reached.topic_ids.keys() == {"t"}
@@ -60,7 +64,7 @@ def test_a_group_begins_where_it_has_committed(kafka):
     """Its committed offsets are the start, be they the first one."""
     kafka.commit("g", {T0: 0, T1: 7})
 
-    assert engine(kafka, group="g").begin(rule(Group())).offsets == {T0: 0, T1: 7}
+    assert begin(engine(kafka, group="g"), rule(Group())).offsets == {T0: 0, T1: 7}
 
 
 @pytest.mark.parametrize(
@@ -78,7 +82,7 @@ def test_a_partition_that_the_group_never_committed(kafka, committed, uncommitte
     """What it begins at depends on what the group has committed elsewhere."""
     kafka.commit("g", committed)
 
-    assert engine(kafka, group="g").begin(rule(Group(), **uncommitted)).offsets[T1] == offset
+    assert begin(engine(kafka, group="g"), rule(Group(), **uncommitted)).offsets[T1] == offset
 
 
 def test_a_partition_without_a_commit_can_be_refused(kafka):
@@ -86,29 +90,29 @@ def test_a_partition_without_a_commit_can_be_refused(kafka):
     kafka.commit("g", {T0: 5})
 
     with pytest.raises(ConfigError, match=r"t-1 has no offset to start from"):
-        engine(kafka, group="g").begin(rule(Group(), is_refused=True))
+        begin(engine(kafka, group="g"), rule(Group(), is_refused=True))
 
 
 def test_a_group_that_has_committed_everything_is_not_refused(kafka):
     """There is nothing to reset."""
     kafka.commit("g", {T0: 5, T1: 5})
 
-    assert engine(kafka, group="g").begin(rule(Group(), is_refused=True)).offsets == {T0: 5, T1: 5}
+    assert begin(engine(kafka, group="g"), rule(Group(), is_refused=True)).offsets == {T0: 5, T1: 5}
 
 
 def test_a_time_after_the_last_record(kafka):
     """It means the end, or is refused where the user wants that."""
     late = replace(rule(Since(5000)), refuse_no_match=True)
 
-    assert engine(kafka).begin(rule(Since(5000))).offsets == {T0: 10, T1: 10}
+    assert begin(engine(kafka), rule(Since(5000))).offsets == {T0: 10, T1: 10}
     with pytest.raises(ConfigError, match="t-0 has no record at or after @1970-01-01T00:00:05Z"):
-        engine(kafka).begin(late)
+        begin(engine(kafka), late)
 
 
 def test_a_topic_that_does_not_exist_is_refused(kafka):
     """At the start a missing name is a misspelt one."""
     with pytest.raises(ConfigError, match="nowhere"):
-        engine(kafka, ["t", "nowhere"]).begin(rule(Earliest()))
+        begin(engine(kafka, ["t", "nowhere"]), rule(Earliest()))
 
 
 # -- before each batch
@@ -350,7 +354,7 @@ def test_a_deleted_topic_is_the_reads_to_report(kafka):
 def test_brokers_that_come_back_are_waited_for(kafka):
     """A restart of the brokers is no error of the stream."""
     stream = engine(kafka)
-    reached = stream.begin(rule(Earliest()))
+    reached = begin(stream, rule(Earliest()))
     kafka.fail_next(3)
 
     assert stream.look(reached).ends == {T0: 10, T1: 10}
@@ -359,7 +363,7 @@ def test_brokers_that_come_back_are_waited_for(kafka):
 def test_brokers_that_stay_away_are_an_error(kafka):
     """After as many questions as the stream has patience for."""
     stream = engine(kafka, retries=2)
-    reached = stream.begin(rule(Earliest()))
+    reached = begin(stream, rule(Earliest()))
     kafka.fail_next(3)
 
     with pytest.raises(BrokerUnavailable):
@@ -369,7 +373,7 @@ def test_brokers_that_stay_away_are_an_error(kafka):
 def test_a_stream_that_stops_waits_for_nobody(kafka):
     """Spark's stop waits for the plan."""
     stream = engine(kafka)
-    reached = stream.begin(rule(Earliest()))
+    reached = begin(stream, rule(Earliest()))
     stream.stop()
     kafka.go_away()
     before = len(kafka.questions)

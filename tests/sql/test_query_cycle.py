@@ -65,6 +65,7 @@ def test_the_first_batch_pins_the_start(kafka):
     kafka.append("t", 0, 5)
 
     assert (first, query.ends) == ({}, [{T0: 10, T1: 10}])
+    assert query.cycle.latest == {T0: 10, T1: 10}  # its progress report shows what is behind
     assert query.batch() == {0: (10, 15)}
 
 
