@@ -1,7 +1,7 @@
-"""`History`: a stream's batches in memory, as the offset log has them, and what follows from them.
+"""`History`: a stream's batches in memory, as the offset log has them.
 
-Pure. It answers which batch runs at a time, where the next one continues, what must run again, how far the consumer
-group may go, and what the log no longer needs.
+Pure. It answers where the next batch continues, what must run again, how far the consumer group may go, and what the
+log no longer needs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ KEPT_BATCHES = 100  # Spark's own spark.sql.streaming.minBatchesToRetain
 
 
 class History:
-    """Batches by id and by time. A batch is unfinished until it is committed, or until a reset supersedes it."""
+    """The batches by id. A batch is unfinished until it is committed, or until a reset supersedes it."""
 
     def __init__(self, batches: Iterable[Batch] = (), committed: Iterable[int] = ()) -> None:
         self._batches = {batch.id: batch for batch in batches}
@@ -56,7 +56,7 @@ class History:
         return self._batches.get(self._reset_id)
 
     def is_before_reset(self, batch_id: int) -> bool:
-        """Whether the stream was moved after this batch was planned: it must not run again."""
+        """Whether the stream was reset after this batch was planned: it must not run again."""
         return batch_id < self._reset_id
 
     def is_unfinished(self, batch_id: int) -> bool:
@@ -64,11 +64,11 @@ class History:
         return not is_over and not self.is_before_reset(batch_id)
 
     def unfinished(self) -> list[Batch]:
-        """Batches that were planned and still have to be run to their end, oldest first."""
+        """Batches that were planned and have not finished, oldest first."""
         return [batch for batch in self._batches.values() if self.is_unfinished(batch.id)]
 
     def finished_end(self) -> dict[TopicPartition, int]:
-        """Per partition, the end of the work that is finished without a gap: where a consumer group may stand.
+        """Per partition, the end of the work that is finished without a gap: the group may commit up to there.
 
         A failed batch holds it back, also when later batches have succeeded. A reset moves it, forwards or back.
         """
@@ -82,7 +82,7 @@ class History:
     def prunable(self, *, before: int, keep: int = KEPT_BATCHES) -> list[int]:
         """The oldest batches that no recovery can ask for: finished, run before `before`, not the `keep` newest.
 
-        Nothing after the first unfinished batch is given up: a replay needs its successors to stay contiguous.
+        All batches from the first unfinished one on are kept: after a replay the log must go on without a gap.
         """
         ids: list[int] = []
         for batch in list(self._batches.values())[:-keep]:

@@ -1,11 +1,11 @@
 """`Ledger`: which batch a batch time means, and which batches have finished.
 
-Rule 1: no I/O, no clock, no Spark. Whoever holds the ledger writes to the log and tells the ledger afterwards.
+Rule 1: no I/O, no clock, no Spark. The owner of the ledger writes to the log first and calls the event afterwards.
 Rule 2: a question changes nothing. Only the events change the ledger: `recovered`, `written`, `began`, `ended`,
 `committed`, `pruned`.
 
 Theory of operation. Spark asks for a batch by its batch time (milliseconds). It asks for new times, and for old times
-again: after a recovery from its checkpoint, and wherever a window or a state is computed anew. `decide` names the
+again: after a recovery from its checkpoint, and wherever a window or a state is computed again. `decide` names the
 situation of the time (`Situation`), and the table `ACTIONS` says what is done. A batch id has one set of ranges for
 ever; a batch time is only a name under which Spark knows the batch in this run.
 """
@@ -31,10 +31,10 @@ class Situation(Enum):
     """What the ledger knows of a batch time when Spark asks for it."""
 
     KNOWN = auto()  # it had a batch before, and the stream was not reset since
-    RESET_RERUN = auto()  # it had a batch before a reset, and its outputs run again, for another stream's sake
+    RESET_RERUN = auto()  # it had a batch before a reset, and its outputs run again, because another stream needs it
     RESET_COMMITTED = auto()  # it had a batch before a reset, which was committed; only windows and state ask
     RESET_DROPPED = auto()  # the same, but the batch was never committed, so the reset has superseded it
-    UNFINISHED = auto()  # it is new, and a batch of an earlier run has still to run to its end
+    UNFINISHED = auto()  # it is new, and a batch of an earlier run is unfinished
     MISSED = auto()  # it is from before the recovery, and had no batch: planning had failed
     NEW = auto()  # none of these
 
@@ -64,7 +64,7 @@ ACTIONS: Mapping[Situation, Action] = {
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """An action and its batch; None for `PLAN`, whose batch has still to be planned."""
+    """An action and its batch; None for `PLAN`, whose batch is not planned yet."""
 
     action: Action
     batch: Batch | None = None
@@ -169,22 +169,22 @@ class Ledger:
         return sorted(t for t in self._running if self._due(t) == time_ms)
 
     def running_times(self) -> set[int]:
-        """The batch times whose end Spark has still to report."""
+        """The batch times whose end Spark has not reported yet."""
         return {self._due(t) for t in self._running}
 
     def in_flight(self) -> int:
-        """Records that are planned, and whose batch has not ended."""
+        """The records of batches that are planned and have not ended."""
         return sum(batch.count() for batch in self._running.values())
 
     def to_commit(self) -> list[int]:
         """The batch ids whose commit has to be written to the log, oldest first.
 
-        An id stays here until `committed` says that it is written: a store that was away is tried again.
+        An id stays here until `committed` is called for it, so a failed write is tried again.
         """
         return sorted(self._succeeded)
 
     def finished(self) -> dict[TopicPartition, int]:
-        """Where finished work ends without a gap, in partitions that exist: what the consumer group is told."""
+        """What to commit to the group: the end of finished work without a gap, in partitions that exist."""
         offsets = self._history.finished_end() if self._held is None else self._held
         gone = frozenset() if self._history.last is None else self._history.last.gone
         return {partition: offset for partition, offset in offsets.items() if partition not in gone}
@@ -192,8 +192,8 @@ class Ledger:
     def prunable(self, now_ms: int, remember_ms: int) -> list[int]:
         """The batch ids that no recovery can ask for.
 
-        Twice what Spark remembers is kept: it may recover from a checkpoint before its newest. A failed batch, too, is
-        run again together with the window that it stood in.
+        Twice what Spark remembers is kept, because Spark may recover from a checkpoint before its newest. The same is
+        kept before a failed batch, which runs again together with its windows.
         """
         oldest = min((batch.time for batch in self._history.unfinished()), default=now_ms)
         return self._history.prunable(before=min(oldest, now_ms) - 2 * remember_ms)
@@ -209,7 +209,7 @@ class Ledger:
         self._outputs = outputs
 
     def written(self, batch: Batch) -> None:
-        """A batch stands in the log: a new one, or one with a new time."""
+        """A batch is in the log: a new one, or one with a new time."""
         self._history.add(batch)
 
     def began(self, time_ms: int, batch: Batch) -> None:
@@ -244,8 +244,6 @@ class Ledger:
         gone = set(ids)
         self._taken -= gone
         self._by_time = {t: batch for t, batch in self._by_time.items() if batch.id not in gone}
-
-    # --
 
     def _unfinished_for(self, time_ms: int) -> Batch | None:
         """The oldest unfinished batch of an earlier run that Spark does not run again by itself."""

@@ -1,4 +1,4 @@
-"""`Batch`: one entry of the offset log, what a batch reads and everything its replay needs."""
+"""`Batch`: one entry of the offset log: what a batch reads, and everything that its replay needs."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Batch:
 
     `times` are the batch times (ms) at which Spark ran it: one, and one more for each replay that Spark itself did not
     know of. `topic_ids`, `waiting` and `gone` are those of `Reached`. `losses` were accepted when this batch was
-    planned. A reset reads nothing: its ranges are empty and say where the next batch begins, and what was planned
-    before it and never committed does not run any more.
+    planned. A reset reads nothing: its ranges are empty and say where the next batch begins. A batch that was planned
+    before it and not committed never runs again.
     """
 
     id: int
@@ -36,7 +36,7 @@ class Batch:
 
     @property
     def time(self) -> int:
-        """The batch time (ms) under which Spark knows it now."""
+        """The batch time (ms) by which Spark knows it now."""
         return self.times[-1]
 
     def count(self) -> int:

@@ -1,6 +1,6 @@
-"""What can be lost between two batches, and how to say it.
+"""What can be lost between two batches, and how it is reported.
 
-Four causes, told apart by what the brokers answer: retention or delete-records moved the log's start (aged out), the
+The brokers' answers show the cause, one of four: retention or delete-records moved the log's start (aged out), the
 log's end is before the position (truncated), the topic has another id (recreated), the partition is gone (deleted).
 """
 
@@ -31,7 +31,7 @@ class LossCause(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """Records of one partition that can not be read any more.
+    """Records of one partition that cannot be read any more.
 
     `wanted` is the next offset that was to be read; `earliest` and `latest` are what the broker has now (None:
     nothing); `resumed` is where reading goes on if the loss is accepted (None: nowhere, the partition is gone).
@@ -76,10 +76,10 @@ def offsets_lost(losses: Sequence[Loss], remedy: str) -> OffsetsLost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossPolicy:
-    """What is done about a loss: it is an error, or it is reported and reading goes on.
+    """What a loss does: it is an error, or it is reported and reading goes on.
 
-    `setting` is what the user calls the switch; `reader` says who reads, for the log. This is the one place where a
-    loss is reported.
+    `setting` is the user's name for the switch, `reader` the name of the reader in log messages. No other code reports
+    a loss.
     """
 
     fail_on_data_loss: bool

@@ -1,6 +1,6 @@
-"""Positions: the types of where to begin reading, printed, and resolved to offsets. Nothing is asked of a broker here.
+"""Positions: the types for where reading begins, how they are printed, and which offsets they mean.
 
-Rule 1: no clock and no lookups. `now_ms` and what the brokers answered are arguments.
+Rule 1: no clock, and no question to a broker. `now_ms` and what the brokers answered are arguments.
 Rule 2: a position is a type, never a number; Kafka's -1 and -2 exist only in `position_grammar` and in `str`.
 Rule 3: an explicit offset stays as it is. Whether it is lost or still to come is decided where a batch is planned.
 """
@@ -74,7 +74,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class At:
-    """This very offset, be it there or not.
+    """Exactly this offset, whether it exists or not.
 
     >>> print(At(0))
     0
@@ -105,7 +105,7 @@ class Since:
     def __str__(self) -> str:
         try:
             moment = EPOCH + timedelta(milliseconds=self.timestamp_ms)
-        except OverflowError:  # after the year 9999, which datetime cannot say
+        except OverflowError:  # after the year 9999, where datetime ends
             return f"@{self.timestamp_ms}"
         precision = "milliseconds" if self.timestamp_ms % 1000 > 0 else "seconds"
         return f"@{moment.replace(tzinfo=None).isoformat(timespec=precision)}Z"
@@ -135,7 +135,7 @@ class Ago:
 Position: TypeAlias = Earliest | Latest | Group | At | Since | Ago
 
 
-@dataclass(frozen=True, slots=True, eq=False)  # equal to any mapping with the same items, as Mapping has it
+@dataclass(frozen=True, slots=True, eq=False)  # Mapping's equality: the same items
 class Positions(Mapping[TopicPartition, Position]):
     """A position for each of some partitions; its `str` is Spark's JSON, sorted.
 
@@ -171,7 +171,7 @@ def _as_json(position: Position) -> int | str:
 
 
 def times_of(positions: Mapping[TopicPartition, Position], *, now_ms: int) -> dict[TopicPartition, int]:
-    """The times (ms since 1970) whose offsets `resolve` needs to know, so that they are asked for at once.
+    """The times (ms since 1970) whose offsets `resolve` needs, to be asked for in one request.
 
     >>> times_of({TopicPartition("t", 0): Ago(1000), TopicPartition("t", 1): Latest()}, now_ms=5000)
     {TopicPartition(topic='t', partition=0): 4000}
@@ -181,17 +181,17 @@ def times_of(positions: Mapping[TopicPartition, Position], *, now_ms: int) -> di
         if isinstance(position, Since):
             times_ms[partition] = position.timestamp_ms
         elif isinstance(position, Ago):
-            # A negative timestamp would be read by Kafka as one of its magic numbers.
+            # Kafka would read a negative timestamp as one of its special numbers, such as -1 for latest.
             times_ms[partition] = max(0, now_ms - position.ms)
     return times_ms
 
 
 def resolve(position: Position, *, earliest: int, latest: int, at_time: int | None = None) -> int:
-    """Give the offset a position means in one partition. What a group means is known to the engine alone.
+    """The offset that a position means in one partition. The engine resolves `Group` before.
 
     Args:
         position: where to read; not `Group`.
-        earliest: the first offset that is there.
+        earliest: the first offset that exists.
         latest: the offset the next record will get, at the isolation level of the read.
         at_time: the first offset at or after the time that `times_of` named; None if there is none.
 

@@ -1,1 +1,1 @@
-"""From positions and what the brokers have to the ranges of a batch. Pure."""
+"""Plans the ranges of a batch from positions and from what the brokers have. Pure."""

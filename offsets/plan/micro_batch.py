@@ -1,8 +1,8 @@
-"""`plan_micro_batch`: how far the next micro-batch of a query goes, when only its end is written down.
+"""`plan_micro_batch`: how far the next micro-batch of a query goes.
 
-Spark logs where a batch ends and nothing else of it: its start is the end of the one before. So a position that no
-earlier end says (a new partition's first offset, where reading resumes after a loss) is made an end first, by a batch
-that reads nothing there, and read from in the next one: whatever runs a batch again finds the same start.
+Spark logs only the end of a batch; its start is the end of the batch before. A batch that runs again must find the same
+start. So a position that is no earlier end (a new partition's first offset, the offset after a loss) is pinned first:
+one batch ends there and reads nothing of the partition, and the next batch starts there.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ def plan_micro_batch(
     limits: Limits,
     logged: Collection[TopicPartition] | None,
 ) -> tuple[OffsetRange, ...]:
-    """The ranges of the next batch; their ends are what is to be logged.
+    """The ranges of the next batch; Spark logs their ends.
 
     Args:
         start: where each partition continues.
         latest: how far each may be read.
         limits: from each partition's lag to what the batch may take of it; None is no limit.
-        logged: the partitions that have a logged position; others begin in the next batch. None reads them at once.
+        logged: the partitions that have a logged position; the others are pinned. None: they are read at once.
 
     >>> from kafka_direct.offsets import TopicPartition
     >>> old, new = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -54,10 +54,10 @@ def plan_micro_batch(
 def cap_at_target(
     start: Start, latest: Mapping[TopicPartition, int], target: Mapping[TopicPartition, int]
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-    """How far each partition may be read in a run that is to end at `target`, and the target of the next batch.
+    """How far each partition may be read in a run that ends at `target`, and the target of the next batch.
 
-    What is new since, or another log by now (all losses but aged out), is not read further in this run: it ends,
-    whatever happens to the topics meanwhile.
+    New partitions, and those whose log is another one by now (all losses except aged out), are not read further. So the
+    run ends, whatever happens to the topics.
     """
     other = {loss.topic_partition for loss in start.losses if loss.cause is not LossCause.AGED_OUT}
     left = {partition: offset for partition, offset in target.items() if partition not in other}

@@ -29,10 +29,10 @@ class Outlook:
 
 
 def find_outlook(reached: Reached, available: Available, covers: Callable[[TopicPartition], bool]) -> Outlook:
-    """What the brokers have for a stream that has come so far.
+    """What the next batch of a stream can read, after the offsets in `reached`.
 
-    `covers` says which partitions the stream reads. One that it does not read any more is lost as one that the brokers
-    do not have, and its position is not kept.
+    `covers` says which partitions the stream reads. One that it no longer reads counts as deleted, and its position is
+    not kept.
     """
     start = find_start(
         reached.offsets, available, topic_ids=reached.topic_ids, waiting=reached.waiting, gone=reached.gone

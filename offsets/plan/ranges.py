@@ -1,7 +1,7 @@
-"""The plan of a batch: from where each partition stands and what the brokers have, to the ranges to read.
+"""The plan of a batch: the ranges to read, from the position of each partition and from what the brokers have.
 
-Pure: two steps with the rate between them. `find_start` says where each partition continues and what is lost;
-`plan_ranges` cuts the ranges. Whoever calls decides whether a loss is an error.
+Pure. `find_start` says where each partition continues and what is lost. `plan_ranges` cuts the ranges to the limits of
+the rate. The caller decides whether a loss is an error.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ def find_start(
 ) -> Start:
     """Where each partition continues, given the `positions` reached and the `topic_ids` they were reached in.
 
-    A partition without a position is new and starts at its earliest offset, so nothing written before it was noticed is
-    missed. A position in `waiting` was asked for by the user and never reached: beyond the end it keeps waiting.
-    Any other position outside the log is a loss; `offsets` then holds where reading can go on. A partition that the
-    brokers do not have is lost once, and `gone` from then on: its position is kept, as the topic may only be out of
-    sight. A topic that comes back with another id is another topic.
+    A partition without a position is new and starts at its earliest offset, so that its first records are not missed.
+    A position in `waiting` was asked for by the user and never reached: after the end it keeps waiting. Any other
+    position outside the log is a loss; `offsets` then holds where reading can go on. A partition that the brokers do
+    not have is lost once, and `gone` from then on: its position is kept, because the topic may come back. A topic that
+    comes back with another id is another topic.
     """
     offsets: dict[TopicPartition, int] = {}
     losses: list[Loss] = []
@@ -92,7 +92,7 @@ def plan_ranges(
     """
 
     def until(partition: TopicPartition, offset: int) -> int:
-        end = latest.get(partition, offset)  # of a partition that is gone there is no end
+        end = latest.get(partition, offset)  # a gone partition has no end
         if limits is not None and partition in limits:
             end = min(end, offset + limits[partition])
         return max(end, offset)
@@ -103,7 +103,7 @@ def plan_ranges(
 def find_range_losses(
     ranges: Collection[OffsetRange], available: Available, topic_ids: Mapping[str, str]
 ) -> tuple[Loss, ...]:
-    """What is lost of ranges that were planned before, in the topics that had those ids: their replay would miss it."""
+    """What is lost of ranges that were planned before, when their topics had these ids: a replay cannot read it."""
     found = []
     for range_ in ranges:
         if range_.count() > 0:
@@ -127,7 +127,7 @@ def _cut(range_: OffsetRange, loss: Loss | None) -> OffsetRange:
         return range_
     if loss.earliest is None or loss.latest is None or loss.cause is LossCause.RECREATED:
         return replace(range_, fromOffset=until)
-    # At both ends, whichever was the cause: a log that has aged may have been truncated too.
+    # Both ends, whatever the cause is: a log that has aged out may have been truncated too.
     start = min(max(start, loss.earliest), until)
     return replace(range_, fromOffset=start, untilOffset=max(min(until, loss.latest), start))
 
@@ -161,16 +161,16 @@ def _find_loss(  # noqa: PLR0913, PLR0917
     if earliest is None or latest is None:
         return None if partition in gone else lost(LossCause.DELETED, None)
     if partition in waiting and position > latest:
-        # Nothing at or after it was ever there to be lost, also if the topic is another one by now.
+        # No record at this offset or after it ever existed, so none is lost, even if the topic was recreated.
         return None
     has_no_id = topic_ids.get(partition.topic) is None
     if _is_other_topic(partition, available, topic_ids) or (partition in gone and has_no_id and position > latest):
-        # Brokers before 2.8 give no ids. There a topic that comes back shorter than it was is another one.
+        # Brokers before 2.8 give no ids. There a gone topic that comes back shorter was recreated.
         return lost(LossCause.RECREATED, earliest)
     if position < earliest:
         return lost(LossCause.AGED_OUT, earliest)
     if position > latest:
-        # Resuming at the end, not the beginning: what is still there was delivered before.
+        # Resume at the end and not at the beginning: the records that are left were read before.
         return lost(LossCause.TRUNCATED, latest)
     return None
 

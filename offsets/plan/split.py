@@ -20,7 +20,7 @@ def split_ranges(
 ) -> tuple[OffsetRange, ...]:
     """The ranges that are not empty, cut into at least `min_partitions` of at most `max_records` offsets each.
 
-    Without either they stay whole. `min_partitions` is aimed at, as in Spark: rounding may miss it by a few.
+    As in Spark, rounding may miss `min_partitions` by a few.
 
     >>> print(*split_ranges([OffsetRange("t", 0, 0, 10), OffsetRange("t", 1, 5, 5)], max_records=4))
     OffsetRange(t-0 [0 -> 3)) OffsetRange(t-0 [3 -> 6)) OffsetRange(t-0 [6 -> 10))
@@ -42,7 +42,7 @@ def split_ranges(
 
 
 def _parts(range_: OffsetRange, ranges: Sequence[OffsetRange], wanted: int) -> int:
-    """How many of `wanted` parts of all the ranges fall to this one."""
+    """How many of the `wanted` parts of all ranges this range gets."""
     share = range_.count() / sum(r.count() for r in ranges) * wanted
     return max(math.floor(share + 0.5), 1)  # rounds halves up, as Java does
 
