@@ -1,4 +1,4 @@
-"""What Spark calls for each batch, and keeps in its checkpoint: plain data, and the user's functions."""
+"""What Spark calls for each batch. Its checkpoint keeps plain data, and the user's functions."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Compute:
 
     @classmethod
     def revived(cls, _version: int, state: dict[str, Any]) -> Compute:
-        """Out of a checkpoint: its context, which Spark builds later, takes the stream when it starts."""
-        from .hooks import install  # noqa: PLC0415  hooks know this class
+        """Made from a checkpoint. Spark builds the context later, which takes the stream when it starts."""
+        from .hooks import install  # noqa: PLC0415  hooks imports this module
 
         install()
         spec = StreamSpec.of_state(state)
@@ -74,7 +74,7 @@ class Transformation:
 
 
 class Output(Transformation):
-    """The same for an output, whose result nobody wants: PySpark would take it for an RDD."""
+    """The same for an output. Its result is dropped: PySpark would take it for an RDD."""
 
     _kind = "output"
 
@@ -83,5 +83,5 @@ class Output(Transformation):
 
 
 def batch_time_ms(time: datetime) -> int:
-    """Spark's batch time, which PySpark hands over as a local datetime."""
+    """Spark's batch time, which PySpark passes as a local datetime."""
     return round(time.timestamp() * 1000)

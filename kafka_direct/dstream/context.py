@@ -24,7 +24,7 @@ log = logging.getLogger("kafka_direct")
 
 # How long a graceful stop waits for the batches that are queued; as long as Spark's own.
 LAST_BATCHES_SECONDS = 3600
-LOOK_SECONDS = 0.05  # Spark reports no event when its queue of batches is empty, so a stop looks so often
+LOOK_SECONDS = 0.05  # Spark has no event for an empty queue of batches, so a stop polls
 
 
 class ContextStreams:
@@ -34,11 +34,11 @@ class ContextStreams:
         self._started = False
 
     def free_name(self) -> str:
-        """The name of a stream that was given none: the same again for the same program."""
+        """The name of a stream without name=. The same program gets the same names again."""
         return f"stream-{len(self._drivers)}"
 
     def create(self, spec: StreamSpec) -> None:
-        """Add a new stream; one that is refused leaves its name free for the corrected call."""
+        """Add a new stream. If it is refused, its name stays free for the corrected call."""
         if spec.name in self._drivers:
             raise ConfigError(
                 f"this StreamingContext has a direct stream {spec.name!r} already; give each stream its own name=."
@@ -48,14 +48,14 @@ class ContextStreams:
         self._drivers[spec.name] = driver
 
     def recover(self, spec: StreamSpec) -> None:
-        """Add a stream that came out of a checkpoint; where it goes on is in its log."""
+        """Add a stream from a checkpoint; its log has its position."""
         self._drivers[spec.name] = StreamDriver(spec, self._ssc)
 
     def __getitem__(self, name: str) -> StreamDriver:
         return self._drivers[name]
 
     def start(self) -> None:
-        """Read the logs; have Spark run again what is unfinished."""
+        """Read the logs, and have Spark run the unfinished batches again."""
         if self._started:
             return
         drivers = self._drivers.values()
@@ -76,7 +76,7 @@ class ContextStreams:
             with driver.cycle.ledger() as ledger:
                 times.update(ledger.unfinished_times())
                 resets_ms.append(ledger.first_time_after_reset(interval_ms))
-        # Outputs run for all streams or for none: what ran before a reset is left out if all were reset.
+        # Spark runs a batch time for all streams or for none, so old times are left out if all were reset.
         times, from_ms = jvm.rerun_on_start(self._ssc, times, min(resets_ms))
         for driver in self._drivers.values():
             with driver.cycle.ledger() as ledger:
@@ -101,31 +101,31 @@ class ContextStreams:
             log.info("waiting for Spark to report its last batches")
 
     def close(self) -> None:
-        """Let the last commits to the groups arrive, after Spark has stopped."""
+        """Finish the commits to the groups, after Spark has stopped."""
         was_started, self._started = self._started, False  # a context may be stopped twice, or without a start
         for driver in self._drivers.values():
             if was_started:
-                driver.cycle.tell_group()
+                driver.cycle.commit_to_group()
             driver.close()
 
     def finish(self, outcome: Outcome) -> None:
-        """Take in the end of a batch, for every stream that had a part in it."""
+        """Record the end of a batch in every stream."""
         for driver in self._drivers.values():
             try:
                 driver.finish(outcome)
             except (KafkaDirectError, OSError):
-                # Spark would drop a listener's error, and the other streams would not hear of their batch.
+                # Spark would drop a listener's error, and the other streams would not record the end.
                 log.exception("a finished batch could not be committed; that is tried again after the next batch")
-            if self._started:  # what is reported after the stop is for the log alone; the next start tells the group
-                driver.cycle.tell_group()
+            if self._started:  # after the stop only the log is written, and the next start commits to the group
+                driver.cycle.commit_to_group()
 
-    def look_again(self, time_ms: int) -> None:
-        """See that a batch which has waited still reads the topics that it was planned for."""
+    def check_topics(self, time_ms: int) -> None:
+        """Check that a batch which has waited still reads the topics that it was planned for."""
         for driver in self._drivers.values():
-            driver.look_again(time_ms)
+            driver.check_topics(time_ms)
 
     def settle(self, before_ms: float = math.inf) -> set[int]:
-        """Return when every earlier batch that Spark has done with is committed, so that no checkpoint of Spark's is
+        """Return when every earlier batch that Spark has finished is committed, so that no checkpoint of Spark's is
         ahead of the offset log. The result is the batch times that Spark neither holds nor has reported.
         """
         running = {time_ms for time_ms in self._running_times() if time_ms < before_ms}
@@ -133,10 +133,10 @@ class ContextStreams:
         return done & self._running_times() if done and jvm.await_listeners(self._ssc) else set()
 
     def abandon(self, before_ms: int) -> None:
-        """Give up on earlier batches that never became jobs, since planning or a transformation failed.
+        """Give up earlier batches that never became jobs, because planning or a transformation failed.
 
-        They run again at the next start, as any failed batch. Not sooner: state and windows may hold their records
-        already, and would hold them twice.
+        They run again at the next start, like any failed batch. In this run state and windows may have their records
+        already, and would get them twice.
         """
         for time_ms in self.settle(before_ms):
             for driver in self._drivers.values():

@@ -1,10 +1,10 @@
 """`StreamCycle`: the batch cycle of one direct stream. It knows the ledger, the log and the engine, but not Spark.
 
-`batch_at` is the story of a batch: the ledger decides what the batch time means, the engine asks the brokers where that
-is needed, the log has the batch before anybody reads it. `ended` finishes it: its commit is written, the rate learns
-from it, and the consumer group is told.
+`batch_at` makes a batch: the ledger decides what the batch time means, the engine asks the brokers if needed, and the
+batch is written to the log before it is read. `ended` finishes it: it writes the commit and gives the batch's speed to
+the rate. `commit_to_group` lets the consumer group follow.
 
-Times are Spark's batch times in milliseconds. A batch of an earlier run keeps its id and ranges, whatever time it gets.
+Times are Spark's batch times in milliseconds. A batch of an earlier run keeps its id and its ranges under a new time.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ PRUNE_EVERY = 10  # batches
 
 
 class StreamCycle:
-    """The batches of one stream in one run. Spark's job generator and its listeners call from threads of their own."""
+    """The batches of one stream in one run. Spark's job generator and its listeners call it from different threads."""
 
     def __init__(
         self,
@@ -72,18 +72,18 @@ class StreamCycle:
 
     @contextmanager
     def ledger(self) -> Iterator[Ledger]:
-        """The ledger, for a question or an event; nobody else has it meanwhile."""
+        """The ledger, locked for other threads."""
         with self._lock:
             yield self._ledger
 
     # -- before the context starts
 
     def check(self, offset_log: OffsetLog | None) -> None:
-        """Fix where the stream begins if its log knows nothing; refuse topics that do not exist and wrong rates."""
-        self._pace.limits(dict.fromkeys(self._next_offsets(offset_log), 0))
+        """Decide where the stream begins if its log is empty; refuse topics that do not exist and wrong rates."""
+        self._pace.limits(dict.fromkeys(self.next_offsets(offset_log), 0))
 
     def open(self, offset_log: OffsetLog | None, *, is_recovered: bool) -> None:
-        """Take in the log, and find the stream's place in it."""
+        """Load the log, and find the stream's position in it."""
         history = None if offset_log is None else offset_log.load()
         self._log = offset_log
         self._ledger = Ledger(history, is_logged=offset_log is not None, is_recovered=is_recovered)
@@ -92,7 +92,7 @@ class StreamCycle:
             self._begin()
 
     def started(self, outputs: OutputTimes, remember_ms: int) -> None:
-        """Take in what is known once the context has started; `remember_ms` is how far back Spark may ask."""
+        """Set what is known once the context has started; `remember_ms` is how far back Spark may ask."""
         with self._lock:
             self._ledger.started(outputs)
             self._remember_ms = remember_ms
@@ -143,20 +143,18 @@ class StreamCycle:
         return self.engine.readable(lambda _: batch.ranges, batch.topic_ids)
 
     def next_offsets(self, offset_log: OffsetLog | None) -> dict[TopicPartition, int]:
-        """Where the next batch continues. Before the start `offset_log` is read for it, as the start will."""
+        """Where the next batch continues. Before the start it is read from `offset_log`."""
         with self._lock:
             last = self._ledger.last
-        return last.end() if last is not None else self._next_offsets(None if self._log is not None else offset_log)
-
-    def _next_offsets(self, offset_log: OffsetLog | None) -> dict[TopicPartition, int]:
-        last = None if offset_log is None else offset_log.load().last
+        if last is None and self._log is None and offset_log is not None:
+            last = offset_log.load().last
         return dict(self._begin().offsets) if last is None else last.end()
 
     def _plan(self, time_ms: int) -> Batch:
         last = self._ledger.last
         outlook = self.engine.look(self._begin() if last is None else last.reached())
         start, lag = outlook.start, outlook.lag()
-        self._say_if_nothing_matches(bool(start.offsets))
+        self._warn_if_nothing_matches(bool(start.offsets))
         with self._lock:
             in_flight = self._ledger.in_flight()
         batch = Batch(
@@ -172,7 +170,7 @@ class StreamCycle:
         return batch
 
     def _write(self, action: Action, batch: Batch) -> None:
-        """Write down what the ledger decided, and then tell the ledger."""
+        """Write the ledger's decision to the log, and then report it to the ledger."""
         if action not in (Action.PLAN, Action.SKIP, Action.REPLAY):
             return
         if action is Action.REPLAY:
@@ -182,7 +180,7 @@ class StreamCycle:
         with self._lock:
             self._ledger.written(batch)
 
-    def _say_if_nothing_matches(self, matches: bool) -> None:  # noqa: FBT001
+    def _warn_if_nothing_matches(self, matches: bool) -> None:  # noqa: FBT001
         if not matches and not self._matches_nothing:
             log.warning("stream %s: nothing matches %s yet; waiting", self._spec.name, self._spec.subscription)
         self._matches_nothing = not matches
@@ -190,7 +188,7 @@ class StreamCycle:
     # -- when a batch has ended
 
     def ended(self, outcome: Outcome) -> None:
-        """Commit what ran at this time if all its outputs succeeded; it will run again otherwise, at the next start."""
+        """Commit what ran at this time if all its outputs succeeded; otherwise it runs again at the next start."""
         with self._lock:
             batches = self._ledger.ended(outcome.time_ms, succeeded=outcome.failure is None)
             if outcome.failure is not None:
@@ -206,20 +204,20 @@ class StreamCycle:
                 self._prune(outcome.time_ms)
 
     def abandon(self, time_ms: int) -> None:
-        """Give up, in this run, on what was to run at this time and never became jobs."""
+        """Give up, for this run, the batches of this time, which never became jobs."""
         with self._lock:
             batches = self._ledger.ended(time_ms, succeeded=False)
             self._report_failure(batches, "Spark made no jobs of it, see the error before")
 
-    def tell_group(self) -> None:
-        """Tell the consumer group how far finished work goes."""
+    def commit_to_group(self) -> None:
+        """Let the consumer group follow finished work."""
         if self.group is not None:
             with self._lock:
                 finished = self._ledger.finished()
-            self.group.tell(finished)
+            self.group.commit(finished)
 
     def stop(self) -> None:
-        """Plan nothing that has to be waited for: Spark's stop waits for the plan."""
+        """Stop waiting for brokers, because Spark's stop waits for the plan."""
         self.engine.stop()
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
 """`StreamDriver`: Spark's side of one direct stream while its context runs: RDDs, reports, the lease.
 
-What a batch is, is decided in `cycle`. Nothing here asks the JVM while a lock is held.
+`cycle` decides what a batch is. No code here calls the JVM while it holds a lock.
 """
 
 from __future__ import annotations
@@ -46,20 +46,20 @@ class StreamDriver:
         self._lease: LeaseKeeper | None = None
         self._is_logged = False
         self._report: jvm.InputReport | None = None  # made by the first batch, when the context has started
-        # The RDDs of running batches by batch time, and when their topics were last seen to be those of the plan
+        # The RDDs of running batches by batch time, and when their topics were last checked against the plan
         # (monotonic seconds). Each dict operation is atomic; the threads that share them never iterate.
         self._rdds: dict[int, KafkaRDD] = {}
-        self._looked: dict[int, float] = {}
+        self._checked: dict[int, float] = {}
         self._blank: dict[int, RDD[Any]] = {}
 
     # -- before the context starts
 
     def check(self) -> None:
-        """Fix where the stream begins if the log knows nothing, and refuse what does not exist."""
+        """Decide where the stream begins if its log is empty, and refuse what does not exist."""
         self.cycle.check(self._find_log())
 
     def open(self) -> None:
-        """Read the log, and find the stream's place in it."""
+        """Read the log, and find the stream's position in it."""
         offset_log = self._find_log()
         if offset_log is None:
             log.warning(
@@ -96,18 +96,18 @@ class StreamDriver:
         batch, readable = self.cycle.batch_at(time_ms)
         self._report.send(time_ms, batch.count(), describe(batch.ranges))
         rdd = self._rdds[time_ms] = self._make_rdd(batch, readable)
-        self._looked[time_ms] = time.monotonic()
+        self._checked[time_ms] = time.monotonic()
         return rdd
 
-    def look_again(self, time_ms: int) -> None:
-        """Refuse an output of batches that have waited, behind a slow one, while a topic of theirs was created anew.
+    def check_topics(self, time_ms: int) -> None:
+        """Refuse to output batches that waited behind a slow one while one of their topics was recreated.
 
-        Its records would stand at the offsets of the old ones (docs/decisions/0005).
+        They would read the new topic's records at the old topic's offsets (docs/decisions/0005).
         """
         now = time.monotonic()
         with self.cycle.ledger() as ledger:
             due = {t: ledger.batch_at(t) for t in ledger.times_due(time_ms)}
-        waited = {t for t in due if now - self._looked.get(t, now) >= WAITED_SECONDS}
+        waited = {t for t in due if now - self._checked.get(t, now) >= WAITED_SECONDS}
         rdds = [(due[t], self._rdds[t]) for t in sorted(waited) if t in self._rdds]
         read = [
             (batch.id, ranges, batch.topic_ids)
@@ -115,7 +115,7 @@ class StreamDriver:
             if (ranges := rdd._readable()) and not jvm.is_persisted(rdd._jrdd)
         ]
         if read and self.cycle.engine.refuse_recreated(read):
-            self._looked |= {t: time.monotonic() for t in waited if t in self._rdds}
+            self._checked |= {t: time.monotonic() for t in waited if t in self._rdds}
 
     def rdd(self, time_ms: int) -> KafkaRDD:
         """The RDD that `compute` made: one object per batch, so that a user's cache() holds."""
@@ -125,8 +125,8 @@ class StreamDriver:
             with self.cycle.ledger() as ledger:
                 batch = ledger.batch_at(time_ms)
             rdd = self._make_rdd(batch, self.cycle.readable(batch))
-        # Spark keeps the batches of a stream that is cached or under a window; what is mapped over one must not reach
-        # past what is kept.
+        # Spark persists the batches of a stream that is cached or under a window. Without this flag PySpark would merge
+        # a function that is mapped over one with the fetch, and read Kafka again.
         rdd.is_cached = jvm.is_persisted(rdd._jrdd)
         return rdd
 
@@ -157,7 +157,7 @@ class StreamDriver:
             due = ledger.times_due(time_ms)
         for t in due:
             self._rdds.pop(t, None)
-            self._looked.pop(t, None)
+            self._checked.pop(t, None)
 
     def commit_async(self, offset_ranges: Sequence[OffsetRange], callback: CommitCallback | None) -> None:
         if self.cycle.group is None:
@@ -165,14 +165,14 @@ class StreamDriver:
         self.cycle.group.request(offset_ranges, callback)
 
     def close(self) -> None:
-        """Let the last commits to the group arrive; let go of the clients, and of the lease."""
+        """Finish the commits to the group; close the clients, and release the lease."""
         self.cycle.close()
         if self._lease is not None:
             self._lease.release()
 
 
 def describe(ranges: tuple[OffsetRange, ...]) -> str:
-    """The ranges as the Streaming page shows them, as Spark's own direct stream wrote them: the largest first."""
+    """The ranges for the Streaming page, in the format of Spark's own direct stream, the largest first."""
     full = sorted((r for r in ranges if r.count() > 0), key=lambda r: -r.count())
     return "\n".join(
         f"topic: {r.topic}\tpartition: {r.partition}\toffsets: {r.fromOffset} to {r.untilOffset}\tcount: {r.count()}"

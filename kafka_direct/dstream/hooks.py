@@ -1,15 +1,15 @@
 """Every hook into PySpark, in one place. `install` is called when the first direct stream is made or recovered.
 
-PySpark tells a Python stream neither that its context starts nor that it stops, and both matter (docs/decisions/0003).
+PySpark does not tell a Python stream that its context starts or stops, and both matter (docs/decisions/0003).
 Before the start the logs are read, on the caller's thread, where an error reaches the caller. Before a stop finished
 batches must be committed: Spark's stop removes its listeners without asking whether they have heard of the last batch.
-Contexts without a direct stream pass through unchanged.
+Contexts without a direct stream work as before.
 
 | hook | what it adds |
 |---|---|
 | StreamingContext.start | reads the logs of the context's direct streams |
 | StreamingContext.stop | commits finished batches before Spark stops, and closes clients afterwards |
-| TransformFunction.call | looks again at batches that have waited; hands RDDs over as a list (docs/decisions/0032) |
+| TransformFunction.call | checks batches that have waited; passes RDDs as a list (docs/decisions/0032) |
 | TransformFunctionSerializer.dumps | commits finished batches before Spark's checkpoint is written |
 """
 
@@ -77,15 +77,15 @@ def _stop(
 def _call(call: Callable[..., Any], function: TransformFunction, milliseconds: int, jrdds: Any) -> Any:
     if process.has_running():
         try:
-            process.running.look_again(milliseconds)
-        except Exception:  # noqa: BLE001  Java asks for the failure as text, of any error; PySpark does the same
+            process.running.check_topics(milliseconds)
+        except Exception:  # noqa: BLE001  Java reads any error as text, as in PySpark
             function.failure = traceback.format_exc()
             return None
     return call(function, milliseconds, jvm.items(jrdds))
 
 
 def _dumps(dumps: Callable[..., Any], serializer: TransformFunctionSerializer, function_id: str) -> Any:
-    # A stop that Spark starts itself does not pass `_stop`. The checkpoint that follows each batch does it then.
+    # A stop that Spark starts itself does not call `_stop`. Then the checkpoint after each batch commits.
     is_stream = isinstance(serializer.gateway.gateway_property.pool[function_id].func, Compute)
     if is_stream and process.has_running():
         process.running.settle()

@@ -1,4 +1,4 @@
-"""Spark's side of a direct stream: every step into the JVM that PySpark has no name for.
+"""Spark's side of a direct stream: every call into the JVM for which PySpark has no function.
 
 Each function is one fact about Spark's streaming classes. They hold for 4.2 and 4.3 and have a test each.
 """
@@ -22,9 +22,9 @@ BUS_MS = 10_000
 
 
 def items(collection: Any) -> list[Any]:
-    """The elements of a collection of Java's.
+    """The elements of a Java collection.
 
-    Iterated it ends with an exception, for which PySpark looks through a dozen classes: 20 ms (docs/decisions/0032).
+    Iterating over it ends with an exception, for which PySpark tries a dozen classes: 20 ms (docs/decisions/0032).
     """
     return list(collection.toArray())
 
@@ -50,14 +50,14 @@ def revive_input(sc: SparkContext, jrdd: Any) -> None:
 
 
 def is_persisted(jrdd: Any) -> bool:
-    """Whether Spark keeps what it computes of an RDD."""
+    """Whether Spark persists an RDD."""
     return bool(jrdd.getStorageLevel().isValid())
 
 
 class InputReport:
     """Tells Spark what each batch of an input reads: the Streaming page shows it. Made once the context has started.
 
-    What does not change is looked up once, as each name of a Java class is a round trip per dot.
+    The Java classes are looked up once, because each dot in a class name is a round trip.
     """
 
     def __init__(self, ssc: StreamingContext, input_id: int) -> None:
@@ -69,7 +69,7 @@ class InputReport:
         self._tracker = scheduler(ssc).inputInfoTracker()
 
     def send(self, time_ms: int, records: int, description: str) -> None:
-        """Spark takes it once for a batch and input."""
+        """Spark accepts one report for a batch and input."""
         metadata = self._blank.updated("Description", description)
         self._tracker.reportInfo(self._time(time_ms), self._info(self._input_id, records, metadata))
 
@@ -79,7 +79,7 @@ def scheduler(ssc: StreamingContext) -> Any:
 
 
 def checkpoint_directory(ssc: StreamingContext) -> str | None:
-    """What was given to `ssc.checkpoint`, as the full URI that Spark made of it."""
+    """The directory of `ssc.checkpoint`, as a full URI."""
     directory: str | None = ssc._jssc.ssc().checkpointDir()
     return directory
 
@@ -122,11 +122,11 @@ def pending_times(ssc: StreamingContext) -> set[int]:
 
 
 def rerun_on_start(ssc: StreamingContext, times_ms: Iterable[int], reset_ms: int = 0) -> tuple[set[int], int]:
-    """Have a recovered context run batches again at their own times, with those that its checkpoint lists itself.
+    """Have a recovered context run batches again at their own times, and those that its checkpoint lists.
 
-    Spark forgets a failed batch if another output of it succeeded later. Run again under its own time, its windows
-    and state are what they were. Of the times before `reset_ms` only `times_ms` run. The result is which times run:
-    a set of them, and all from another time on.
+    Spark forgets a failed batch if another output of it succeeded later. If it runs again under its own
+    time, its windows and its state are the same. Of the times before `reset_ms` only `times_ms` run. The result is the
+    times that run: a set, and the time from which on all run.
     """
     checkpoint = ssc._jssc.ssc().initialCheckpoint()
     zero = ssc._jssc.ssc().graph().zeroTime().milliseconds()
@@ -140,7 +140,7 @@ def rerun_on_start(ssc: StreamingContext, times_ms: Iterable[int], reset_ms: int
     for index, time in enumerate(sorted(times)):
         array[index] = jvm.org.apache.spark.streaming.Time(time)
     _set_checkpoint(ssc, "pendingTimes", array)
-    # Spark runs all times since its checkpoint, that one included, also if it had run before.
+    # Spark runs all times from its checkpoint's on, also the checkpoint's own, which may have run before.
     _set_checkpoint(ssc, "checkpointTime", jvm.org.apache.spark.streaming.Time(from_ms))
     return times, from_ms
 
@@ -153,10 +153,10 @@ def _set_checkpoint(ssc: StreamingContext, name: str, value: Any) -> None:
 def keep_newest_checkpoint(ssc: StreamingContext) -> None:
     """Have a recovered context write its checkpoints under the newest name that is there, while it runs old batches.
 
-    Spark names a checkpoint file by the newest batch time it has seen, because one that is written late, for an old
-    batch, knows most. A recovered context has seen none yet: the checkpoints of the batches that it runs again stand
-    behind the one that it came from, and are deleted as the eleventh, while the RDD files that one needs are cleaned
-    up. Killed then, the job never starts again ("Checkpoint directory does not exist").
+    Spark names a checkpoint file after the newest batch time it has seen, and keeps the ten newest. A recovered context
+    has seen none, so the checkpoints of the batches that it runs again get old names. They sort before the checkpoint
+    that it came from, and are deleted, while the RDD files that this older one needs are cleaned up. If the job is
+    killed then, it never starts again ("Checkpoint directory does not exist").
     """
     jvm: Any = ssc._sc._jvm
     files = jvm.org.apache.spark.streaming.Checkpoint.getCheckpointFiles(
@@ -171,8 +171,7 @@ def keep_newest_checkpoint(ssc: StreamingContext) -> None:
 def await_listeners(ssc: StreamingContext) -> bool:
     """Return when every event posted so far has reached its listeners; False if that took longer than `BUS_MS`.
 
-    False as well if Spark stops and does not wait for the batch that this is for: raised, that would be an error of the
-    stream.
+    False as well if Spark interrupts the wait because it stops; as an exception that would fail the stream.
     """
     try:
         ssc._sc._jsc.sc().listenerBus().waitUntilEmpty(BUS_MS)
@@ -184,11 +183,11 @@ def await_listeners(ssc: StreamingContext) -> bool:
 
 
 def finish_batches(ssc: StreamingContext) -> None:
-    """The first half of Spark's graceful stop: no new batches, and those there are run to their end.
+    """The first half of Spark's graceful stop: it makes no new batches, and finishes those that exist.
 
-    Spark's own stop then removes its listeners without asking whether they have heard of the last batch. The generator
-    waits for what is queued no longer than `spark.streaming.gracefulStopTimeout`, by default ten batch intervals; what
-    is queued after that is run all the same, and is the caller's to wait for.
+    The second half removes the listeners, also if they have not heard of the last batch. The generator waits for queued
+    batches no longer than `spark.streaming.gracefulStopTimeout`, by default ten batch intervals. Batches that are
+    queued after that still run, and the caller waits for them.
     """
     tracker = scheduler(ssc).receiverTracker()
     if tracker is not None:

@@ -1,4 +1,4 @@
-"""`LeaseKeeper`: says in the log of a stream that its driver runs."""
+"""`LeaseKeeper`: writes the lease of a running driver to its stream's log."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class LeaseKeeper:
         self._lease: Lease | None = None
 
     def renew(self) -> None:
-        """Say so again, if it is time."""
+        """Write a new lease if the last one is due."""
         now_ms = time.time_ns() // 1_000_000
         if self._lease is not None and not self._lease.is_due(now_ms):
             return

@@ -34,11 +34,11 @@ class Outcome:
 
 
 def _reason(stack_trace: str) -> str:
-    r"""The line of a Java stack trace that says what happened: the last of a Python traceback within, else the first.
+    r"""The line of a Java stack trace that says what happened: the last of a Python traceback in it, else the first.
 
     >>> _reason("SparkException: raised by Python:\nTraceback:\n  File x\nValueError: 7\n\n\tat Job.run")
     'ValueError: 7'
     """
-    said = stack_trace.split("\n\tat ", maxsplit=1)[0]
-    lines = [line for line in said.splitlines() if line and not line[0].isspace()]
+    message = stack_trace.split("\n\tat ", maxsplit=1)[0]
+    lines = [line for line in message.splitlines() if line and not line[0].isspace()]
     return lines[-1] if lines else stack_trace

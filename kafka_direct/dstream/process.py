@@ -1,8 +1,8 @@
-"""What this driver process knows of direct streams: the state that no object of Spark's has room for.
+"""The state of a driver process that no object of Spark's can hold.
 
-One context runs in a process at a time. A JVM thread that calls back into Python brings a batch time and nothing else,
-so the context that runs stands here from its start until the next one starts. Streams that came out of a checkpoint
-stand here until their context starts, which Spark builds after them.
+One context runs in a process at a time. A JVM thread that calls back into Python passes a batch time and nothing else,
+so the running context is kept here from its start until the next one starts. Streams from a checkpoint are kept here
+until their context starts, which Spark builds after them.
 """
 
 from __future__ import annotations

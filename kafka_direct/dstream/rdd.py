@@ -1,7 +1,7 @@
 """`KafkaRDD`: one RDD partition per offset range, read where it is computed.
 
 Partition i is range i, empty ranges included. The function a user maps over it runs in the same worker, on the records
-as they are fetched: no trip through the JVM lies between.
+as they are fetched, without a trip through the JVM.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 class RangeReader:
     """What travels to the workers: the ranges, and how to read them.
 
-    They are an RDD's own, or what is left of them after an accepted loss; as tuples, since each task is sent all of
-    them, and takes 2 ms for a thousand as dataclasses.
+    `ranges` are an RDD's own, or what is left of them after an accepted loss. They are tuples, because each task gets
+    all of them: a thousand dataclasses take it 2 ms.
     """
 
     params: ClientParams
@@ -68,7 +68,7 @@ class RangeReader:
 
 
 def as_tuples(ranges: Iterable[OffsetRange]) -> tuple[tuple[str, int, int, int], ...]:
-    """The ranges as a `RangeReader` has them."""
+    """The ranges in the form that `RangeReader` takes."""
     return tuple((r.topic, r.partition, r.fromOffset, r.untilOffset) for r in ranges)
 
 
@@ -96,22 +96,22 @@ class KafkaRDD(PipelinedRDD):
         return list(self._ranges)
 
     def losses(self) -> list[Loss]:
-        """What was lost between the batch before and this one, and accepted (failOnDataLoss=false); mostly nothing."""
+        """What was lost between the batch before and this one, and accepted (failOnDataLoss=false); usually empty."""
         return list(self._losses)
 
     def _readable(self) -> list[OffsetRange]:
-        """The ranges that something is read of; after an accepted loss that is less."""
+        """The ranges that are read: without empty ones, and without accepted losses."""
         return [OffsetRange(*self._reader.ranges[index]) for index in self._full()]
 
     def groupId(self) -> str | None:
-        """The consumer group that is told of finished batches; None if there is none."""
+        """The consumer group to which finished batches are committed; None if there is none."""
         return self._reader.params.group_id
 
     def batchId(self) -> int:
         """The id under which the offset log has this batch: the same for every replay, so a key for idempotent output.
 
         Raises:
-            ConfigError: the RDD is of no stream, or of one without a checkpoint directory.
+            ConfigError: the RDD belongs to no stream, or to one without a checkpoint directory.
         """
         if self._batch_id is None:
             raise ConfigError(
@@ -123,7 +123,7 @@ class KafkaRDD(PipelinedRDD):
     def count(self) -> int:
         """The number of records, read but not decoded: gaps in the offsets (compaction, transactions) do not count."""
         if self.is_cached or self.is_checkpointed:
-            return int(super().count())  # fills what later actions are answered from
+            return int(super().count())  # fills the cache, which answers later actions
         return sum(self.ctx.runJob(self._partitions.mapPartitionsWithIndex(self._reader.count), iter, self._full()))
 
     def isEmpty(self) -> bool:
@@ -148,7 +148,7 @@ class KafkaRDD(PipelinedRDD):
 
 
 def _begin(blank: Iterable[Any]) -> None:
-    """Read a blank partition to its end: Spark ends a worker that does not, and the next task starts one anew."""
+    """Read a blank partition to its end. Else Spark ends the worker, and the next task has to start another."""
     hasten_task()
     for _ in blank:
         pass
@@ -171,7 +171,7 @@ def createRDD(  # noqa: PLR0913, PLR0917  PySpark 2.4's signature
 
     Raises:
         ConfigError: parameters or ranges that cannot be read; nothing has been read then.
-        OffsetsLost: a part of a range is not there any more.
+        OffsetsLost: a part of a range does not exist any more.
         BrokerUnavailable: no broker answered in time.
     """
     if not isinstance(sc, SparkContext):
@@ -187,7 +187,7 @@ def createRDD(  # noqa: PLR0913, PLR0917  PySpark 2.4's signature
 
 
 def blank_partitions(sc: SparkContext, number: int) -> RDD[Any]:
-    """An RDD of `number` partitions with nothing in them: what a KafkaRDD fills."""
+    """An RDD of `number` empty partitions, which a KafkaRDD fills."""
     return sc.parallelize([], number) if number > 0 else sc.emptyRDD()
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PREFIX = "spark.streaming.kafka."
 FAIL_ON_DATA_LOSS = PREFIX + "failOnDataLoss"
 KNOWN = (FAIL_ON_DATA_LOSS, MAX_RATE_PER_PARTITION, MIN_RATE_PER_PARTITION, POLL_MS)
-# Keys of Spark's JVM stream with nothing to set here: jobs bring them along.
+# Keys of Spark's JVM stream that have no effect here. Jobs that were written for it may set them.
 NOT_NEEDED = ("consumer.cache.", "allowNonConsecutiveOffsets", "maxRetries")
 
 

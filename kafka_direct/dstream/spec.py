@@ -1,4 +1,4 @@
-"""`StreamSpec`: what a stream was created with. It travels in Spark's checkpoint; the position is the log's."""
+"""`StreamSpec`: what a stream was created with. Spark's checkpoint keeps it; the log has the position."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class StreamSpec:
     params: ClientParams
     from_offsets: Position | Positions | None
     elements: Elements
-    max_rate: RatePerPartition | None  # None: as SparkConf has it
+    max_rate: RatePerPartition | None  # None: SparkConf's
     min_rate: RatePerPartition | None
 
     @classmethod
@@ -43,7 +43,7 @@ class StreamSpec:
         }
 
     def start_rule(self) -> StartRule:
-        """Where the stream begins if its log knows nothing: fromOffsets, then the group, then auto.offset.reset."""
+        """Where the stream begins if its log is empty: fromOffsets, then the group, then auto.offset.reset."""
         reset = self.params.auto_offset_reset
         uncommitted = Uncommitted(
             default=Latest(), reset=None if isinstance(reset, str) else reset, is_refused=isinstance(reset, str)

@@ -84,7 +84,7 @@ class DirectKafkaInputDStream(DStream[Any]):
 
 
 def _takes_time(func: Callable[..., Any]) -> bool:
-    """Whether it is a `func(time, rdd)`, and no `func(rdd)`."""
+    """Whether the function is `func(time, rdd)`; else it is `func(rdd)`."""
     parameters = inspect.signature(func).parameters.values()
     required = [
         p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty
@@ -117,7 +117,7 @@ def createDirectStream(  # noqa: PLR0913, PLR0917  PySpark 2.4's signature, and 
         ssc: The context; `ssc.checkpoint(directory)` gives the stream its offset log, and with it identical replay.
         topics: Names, a compiled pattern (full match), or TopicPartitions.
         kafkaParams: librdkafka's settings. With `group.id`, finished work is committed to that group.
-        fromOffsets: Where to begin if the log knows nothing, by partition; values are positions such as 42, "earliest",
+        fromOffsets: Where to begin if the log is empty, by partition; values are positions such as 42, "earliest",
             "latest-100" or "-10m". Without it: the group's offset, then `auto.offset.reset`, then latest.
         keyDecoder: From bytes to what the stream carries; None keeps bytes.
         valueDecoder: The same for values.
@@ -127,7 +127,7 @@ def createDirectStream(  # noqa: PLR0913, PLR0917  PySpark 2.4's signature, and 
         minRatePerPartition: Records per batch, at least, whatever backpressure says.
 
     Raises:
-        ConfigError: something given cannot be what was meant, or a topic does not exist.
+        ConfigError: an argument is wrong, or a topic does not exist.
         BrokerUnavailable: no broker answered in time.
     """
     if not isinstance(ssc, StreamingContext):
@@ -148,7 +148,7 @@ def createDirectStream(  # noqa: PLR0913, PLR0917  PySpark 2.4's signature, and 
         max_rate=maxRatePerPartition,
         min_rate=minRatePerPartition,
     )
-    anchor = jvm.create_input(ssc)  # Spark has it from here on, so what can be refused was refused before
+    anchor = jvm.create_input(ssc)  # Spark has it from here on, so all refusals come before
     spec = make_spec(input_id=anchor.id())
     streams.create(spec)
     return DirectKafkaInputDStream(ssc, anchor, spec)

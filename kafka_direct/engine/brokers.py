@@ -23,7 +23,7 @@ class Brokers(Protocol):
         """The consumer group that `committed` and `commit` are about; None if the stream has none."""
 
     def find_available(self, subscription: Subscription) -> Available:
-        """First offsets, ends and topic ids of all that exists of a subscription. What does not exist is left out."""
+        """First offsets, ends and topic ids of what exists of a subscription; the rest is left out."""
 
     def require_available(self, subscription: Subscription) -> Available:
         """The same, but a topic or a partition that is named and does not exist is a ConfigError."""
@@ -41,7 +41,7 @@ class Brokers(Protocol):
         """Commit the next offset to read, per partition, to the group."""
 
     def stop(self) -> None:
-        """Wait for no answer any more: a question that gets none fails at once."""
+        """Stop waiting for answers: an unanswered question fails at once."""
 
     def close(self) -> None:
         """Release the connections."""

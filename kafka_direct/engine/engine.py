@@ -1,12 +1,12 @@
 """`Engine`: asks the brokers what the next batch of a stream needs to know, and lets the core decide.
 
 Rule 1: it knows nothing of Spark, of a log, or of Kafka's client. It asks through the port `Brokers`.
-Rule 2: DStreams and queries use it alike. What differs between them is said by its arguments.
+Rule 2: DStreams and queries use it in the same way. Its arguments hold the differences.
 
 The cycle: `begin` says where a new stream starts. Before each batch `look` asks what the brokers have, asks again
-before it calls something a loss, accepts or refuses the losses, and gives the outlook of which the batch is planned.
-`readable` looks at a batch of an earlier run before it is read again. `refuse_recreated` looks at a batch that has
-waited in Spark's queue.
+before it calls something a loss, accepts or refuses the losses, and gives the outlook from which the batch is planned.
+`readable` checks a batch of an earlier run before it is read again. `refuse_recreated` checks a batch that has waited
+in Spark's queue.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-# A missing partition, or an end before the position, may come from a broker that has not caught up. It is asked for
-# again before it is called a loss. A topic id does not change by itself, and a log's start does not move back.
+# A missing partition, or an end before the position, may come from a broker that has not caught up, so the brokers
+# are asked again before it counts as a loss. A topic id does not change by itself, a log's start never moves back.
 PASSING_CAUSES = frozenset({LossCause.TRUNCATED, LossCause.DELETED})
 LOSS_ATTEMPTS = 4
 LOSS_PAUSE_SECONDS = 0.5
-SOON_SECONDS = 5.0  # for a look that Spark's output waits for
+SOON_SECONDS = 5.0  # for a question while an output of Spark's waits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,11 +82,11 @@ class Engine:
 
     def require_available(self) -> Available:
         """What the brokers have, refusing topics and partitions that are named and do not exist."""
-        return self._ask(lambda: self.brokers.require_available(self.subscription))
+        return self._patience.ask(lambda: self.brokers.require_available(self.subscription))
 
     def find_available(self) -> Available:
         """What the brokers have; what does not exist is left out."""
-        return self._ask(lambda: self.brokers.find_available(self.subscription))
+        return self._patience.ask(lambda: self.brokers.find_available(self.subscription))
 
     def resolve(self, rule: StartRule, available: Available) -> dict[TopicPartition, int]:
         """The offsets that the positions of a rule mean now."""
@@ -95,7 +95,7 @@ class Engine:
     def _resolve(
         self, positions: Mapping[TopicPartition, Position], available: Available, rule: StartRule
     ) -> dict[TopicPartition, int]:
-        return self._ask(
+        return self._patience.ask(
             lambda: resolve_positions(
                 positions,
                 available,
@@ -122,7 +122,7 @@ class Engine:
     ) -> tuple[OffsetRange, ...]:
         """What can still be read of ranges that were planned earlier, in topics of these ids.
 
-        Without this look, a batch that was planned in a topic that was recreated since would read other records.
+        Without this check, a batch whose topic was recreated since would read other records.
         """
 
         def find(available: Available) -> tuple[Sequence[OffsetRange], tuple[Loss, ...]]:
@@ -134,11 +134,11 @@ class Engine:
         return cut_ranges(planned, losses)
 
     def refuse_recreated(self, read: Collection[tuple[int, Collection[OffsetRange], Mapping[str, str]]]) -> bool:
-        """Refuse to read ranges in topics that were created anew since their batches were planned.
+        """Refuse to read ranges in topics that were recreated since their batches were planned.
 
-        `read` has the id, the ranges and the topic ids of each batch. The answer is False if the brokers do not say
-        soon whether the topics are the same. Also with accepted losses it is refused: the functions that are mapped
-        over the batch have its ranges already.
+        `read` has the id, the ranges and the topic ids of each batch. The answer is False if the brokers do not
+        answer soon. It refuses even where losses are accepted, because the functions that are mapped over the batch
+        have its ranges already.
         """
         topics = {range_.topic for _, ranges, _ in read for range_ in ranges}
         try:
@@ -157,7 +157,7 @@ class Engine:
         return False
 
     def stop(self) -> None:
-        """Wait for no broker any more."""
+        """Stop waiting for brokers."""
         self._patience.stop()
         self.brokers.stop()
 
@@ -165,7 +165,7 @@ class Engine:
         self.brokers.close()
 
     def _confirmed(self, find: Callable[[Available], T], losses_of: Callable[[T], Collection[Loss]]) -> T:
-        """What `find` makes of the brokers' answer, once no loss in it looks like one that passes."""
+        """What `find` returns; the brokers are asked again while it has a loss that may pass."""
         for attempt in range(LOSS_ATTEMPTS):
             if attempt > 0:
                 self._patience.wait(LOSS_PAUSE_SECONDS)
@@ -173,6 +173,3 @@ class Engine:
             if not any(loss.cause in PASSING_CAUSES for loss in losses_of(found)):
                 break
         return found
-
-    def _ask(self, question: Callable[[], T]) -> T:
-        return self._patience.ask(question)

@@ -1,9 +1,9 @@
-"""`GroupFollower`: tells a stream's consumer group how far finished work goes.
+"""`GroupFollower`: commits the end of finished work to a stream's consumer group.
 
 The offset log (of a query: Spark's checkpoint) is the truth, and the group follows it: for lag monitors, and for a
 stream that starts from its group. No offset of a batch is committed before that batch has succeeded, and none after a
-failed one. A coordinator that is away does not hold up the stream: commits run on a thread of their own, and of those
-that wait only the newest counts.
+failed one. Commits run on their own thread, so a coordinator that does not answer does not hold up the stream. Of the
+commits that wait only the newest is sent.
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ class GroupFollower:
         with self._lock:
             self._requests.append((ends, callback))
 
-    def tell(self, finished: Mapping[TopicPartition, int], *, wait_seconds: float = 0.0) -> None:
-        """Commit where finished work ends; wait so long at most until it is done."""
+    def commit(self, finished: Mapping[TopicPartition, int], *, wait_seconds: float = 0.0) -> None:
+        """Commit the end of finished work, and wait for it, `wait_seconds` at most."""
         with self._lock:
             if self._is_closed:
                 return
             self._newest = dict(finished)
             if self._pending is None or self._pending.done():
-                if not self._is_news(self._newest) and not self._requests:
+                if not self._is_new(self._newest) and not self._requests:
                     return
                 self._pending = self._thread.submit(self._commit)
             pending = self._pending
@@ -80,12 +80,12 @@ class GroupFollower:
                 log.warning("the consumer group has not answered for %g s; the stream goes on", wait_seconds)
 
     def close(self) -> None:
-        """Return when the commits that wait have been tried. What is told afterwards is passed over."""
+        """Return when the waiting commits have been tried; later ones are ignored."""
         with self._lock:
             self._is_closed = True
         self._thread.shutdown(wait=True)
 
-    def _is_news(self, finished: Mapping[TopicPartition, int]) -> bool:
+    def _is_new(self, finished: Mapping[TopicPartition, int]) -> bool:
         now = self._clock()
         if self._failed is not None and self._failed[0] == finished and now - self._failed[1] < RETRY_SECONDS:
             return False
@@ -95,7 +95,7 @@ class GroupFollower:
         return any(self._committed.get(p) != offset for p, offset in finished.items())
 
     def _commit(self) -> None:
-        """Commit the newest finished work until there is nothing newer, and answer the requests that it fulfils."""
+        """Commit the newest finished work until there is nothing newer, and call the callbacks that are due."""
         done: dict[TopicPartition, int] | None = None
         while True:
             with self._lock:
@@ -105,17 +105,17 @@ class GroupFollower:
                     return
                 due = [request for request in self._requests if _is_reached(request[0], finished)]
                 self._requests = [request for request in self._requests if request not in due]
-                news = {p: offset for p, offset in finished.items() if self._committed.get(p) != offset}
+                new = {p: offset for p, offset in finished.items() if self._committed.get(p) != offset}
             error: KafkaDirectError | None = None
             try:
-                self._brokers.commit(news)
+                self._brokers.commit(new)
             except KafkaDirectError as failure:
                 error = failure
-                log.warning("the consumer group was not told of finished work, which the log has: %s", failure)
+                log.warning("finished work was not committed to the consumer group; the log has it: %s", failure)
             with self._lock:
                 self._failed = None if error is None else (finished, self._clock())
                 if error is None:
-                    self._committed.update(news)
+                    self._committed.update(new)
             for ends, callback in due:
                 if callback is not None:
                     _answer(callback, ends, error)
@@ -125,7 +125,7 @@ class GroupFollower:
 def _answer(callback: CommitCallback, ends: Mapping[TopicPartition, int], error: KafkaDirectError | None) -> None:
     try:
         callback(ends, error)
-    except Exception:  # the user's code, on a thread of ours that nobody else would hear from
+    except Exception:  # the user's code on our thread: nobody else would report the error
         log.exception("a callback of commitAsync failed")
 
 

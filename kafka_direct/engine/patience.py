@@ -1,4 +1,4 @@
-"""`Patience`: brokers that have answered before may be away for a while."""
+"""`Patience`: waits for brokers that have answered before and are away for a while."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ DEFAULT_PAUSE_SECONDS = 0.01
 
 
 class Patience:
-    """Asks a question again, `retries` times at most, with `pause_seconds` between.
+    """Asks a question again, `retries` times at most, with `pause_seconds` between, because an error ends the stream.
 
-    An error would end the stream. Brokers that never answered are most likely another address, so they are not asked
-    again. `stop` ends all waiting, from any thread. `wait` is how it waits; a test has it wait for nothing.
+    Brokers that have never answered are not asked again: the address is probably wrong. `stop` ends all waiting, from
+    any thread. Tests replace `wait`, so as not to wait.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
-"""Where reading begins: positions, as users gave them, become offsets.
+"""Where reading begins: resolves the positions that users give to offsets.
 
-The rule, for DStreams, queries and batches alike. A partition begins where its position says. Where the position is the
-consumer group's and the group has committed nothing in a partition, it matters what the group has committed elsewhere
-in the subscription: if it has committed something, the stream has run before, the partition is new, and it begins at
-its earliest offset, so that nothing is lost. If the group has committed nothing at all, the stream is new and begins at
+The rule, for DStreams, queries and batches alike. A partition begins where its position says. If the position is
+`group`, and the group has committed nothing in the partition, it matters what the group has committed elsewhere in the
+subscription. If it has committed something, the stream has run before and the partition is new: it begins at its
+earliest offset, so that nothing is lost. If the group has committed nothing at all, the stream is new and begins at
 the default. A reset that the user has set (`auto.offset.reset`) wins over both, as it does in Kafka's own consumers.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Uncommitted:
-    """Where a partition begins that the group has committed nothing in.
+    """Where a partition begins in which the group has committed nothing.
 
     `default` is for a group that has committed nothing at all. `reset` is what the user has set; None if nothing.
     `is_refused` makes a partition without a committed offset an error (`auto.offset.reset=error`).

@@ -84,7 +84,7 @@ class QueryCycle:
             # The first batch ends where it starts. If it has to run again, Spark asks for the start anew, and latest
             # would be another one by then.
             return start
-        self._tell_group(start)
+        self._commit_to_group(start)
         self._pace.finished(start)
         reached = Reached(offsets=start, topic_ids=self._reached.topic_ids, gone=self._reached.gone & start.keys())
         outlook = self.engine.look(reached)
@@ -112,10 +112,10 @@ class QueryCycle:
             return self._planned[2]
         return self.engine.readable(lambda available: _logged_ranges(start, end, available), self._reached.topic_ids)
 
-    def _tell_group(self, finished: Offsets) -> None:
+    def _commit_to_group(self, finished: Offsets) -> None:
         if self._group is not None:
             there = {p: offset for p, offset in finished.items() if p not in self._reached.gone}
-            self._group.tell(there, wait_seconds=GROUP_SECONDS)
+            self._group.commit(there, wait_seconds=GROUP_SECONDS)
 
     def _limits(self, lag: dict[TopicPartition, int]) -> Mapping[TopicPartition, int] | None:
         # A run that ends does not wait for more.

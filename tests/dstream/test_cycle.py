@@ -150,7 +150,7 @@ def test_a_commit_that_could_not_be_written_is_tried_again(kafka, tmp_path):
     blocked.unlink()
     driver.batch(2)
     driver.end(2)
-    driver.cycle.tell_group()
+    driver.cycle.commit_to_group()
     driver.cycle.close()
 
     assert driver.committed_ids() == [0, 1]
@@ -174,13 +174,13 @@ def test_the_group_follows_finished_work(kafka, tmp_path):
     kafka.append("t", 0, 5)
     driver.batch(2)
     driver.end(2)
-    driver.cycle.tell_group()
+    driver.cycle.commit_to_group()
     driver.cycle.close()
     held = dict(kafka.groups.get("g", {}))
     again = Driver(kafka, tmp_path, group="g")
     again.batch(3)
     again.end(3)
-    again.cycle.tell_group()
+    again.cycle.commit_to_group()
     again.cycle.close()
 
     assert held == {}
@@ -264,7 +264,7 @@ def test_the_group_is_not_told_of_a_topic_that_is_gone(kafka, tmp_path):
     driver.end(1)
     driver.batch(2)
     driver.end(2)
-    driver.cycle.tell_group()
+    driver.cycle.commit_to_group()
     driver.cycle.close()
 
     assert kafka.groups["g"] == {TopicPartition("u", 0): 3}
@@ -541,7 +541,7 @@ def test_without_a_group_nobody_is_told(kafka, tmp_path):
     driver = Driver(kafka, tmp_path)
     driver.batch(1)
     driver.end(1)
-    driver.cycle.tell_group()
+    driver.cycle.commit_to_group()
     driver.cycle.close()
 
     assert (driver.cycle.group, kafka.groups) == (None, {})

@@ -48,16 +48,16 @@ def commits(kafka):
 def test_finished_work_is_committed_once(follower, kafka):
     """The same offsets again are no news."""
     for _ in range(3):
-        follower.tell({T0: 5, T1: 0}, wait_seconds=10)
+        follower.commit({T0: 5, T1: 0}, wait_seconds=10)
 
     assert (kafka.groups["g"], commits(kafka)) == ({T0: 5, T1: 0}, 1)
 
 
 def test_it_is_committed_again_each_hour(follower, kafka, clock):
     """Brokers forget what is not committed for a week."""
-    follower.tell({T0: 5}, wait_seconds=10)
+    follower.commit({T0: 5}, wait_seconds=10)
     clock.now += REFRESH_SECONDS + 1
-    follower.tell({T0: 5}, wait_seconds=10)
+    follower.commit({T0: 5}, wait_seconds=10)
 
     assert commits(kafka) == 2
 
@@ -66,10 +66,10 @@ def test_a_failed_commit_is_tried_again(follower, kafka, clock):
     """When work has moved on, or after a while; an idle query that asks every 10 ms does not insist."""
     kafka.fail_next(1, of="commit")
     for _ in range(5):
-        follower.tell({T0: 5}, wait_seconds=10)
+        follower.commit({T0: 5}, wait_seconds=10)
     first = commits(kafka)
     clock.now += RETRY_SECONDS
-    follower.tell({T0: 5}, wait_seconds=10)
+    follower.commit({T0: 5}, wait_seconds=10)
 
     assert (first, commits(kafka), kafka.groups["g"]) == (1, 2, {T0: 5})
 
@@ -77,8 +77,8 @@ def test_a_failed_commit_is_tried_again(follower, kafka, clock):
 def test_a_failed_commit_is_made_good_by_the_next(follower, kafka):
     """All that is not committed yet goes into it."""
     kafka.fail_next(1, of="commit")
-    follower.tell({T0: 5, T1: 1}, wait_seconds=10)
-    follower.tell({T0: 6, T1: 1}, wait_seconds=10)
+    follower.commit({T0: 5, T1: 1}, wait_seconds=10)
+    follower.commit({T0: 6, T1: 1}, wait_seconds=10)
 
     assert kafka.groups["g"] == {T0: 6, T1: 1}
 
@@ -96,10 +96,10 @@ def test_a_coordinator_that_is_away_holds_nothing_up(clock):
             seen.append(dict(offsets))
 
     follower = GroupFollower(Slow(), clock=clock)
-    follower.tell({T0: 1}, wait_seconds=0.01)
+    follower.commit({T0: 1}, wait_seconds=0.01)
     assert reached.wait(10)
     for offset in (2, 3, 4):
-        follower.tell({T0: offset}, wait_seconds=0.01)
+        follower.commit({T0: offset}, wait_seconds=0.01)
     release.set()
     follower.close()
 
@@ -110,9 +110,9 @@ def test_a_request_is_answered_when_its_ends_are_reached(follower):
     """Not before all of them are."""
     answers = []
     follower.request([OffsetRange("t", 0, 0, 5), OffsetRange("t", 1, 0, 3)], lambda *a: answers.append(a))
-    follower.tell({T0: 5, T1: 2}, wait_seconds=10)
+    follower.commit({T0: 5, T1: 2}, wait_seconds=10)
     early = list(answers)
-    follower.tell({T0: 5, T1: 3}, wait_seconds=10)
+    follower.commit({T0: 5, T1: 3}, wait_seconds=10)
 
     assert early == []
     assert answers == [({T0: 5, T1: 3}, None)]
@@ -121,9 +121,9 @@ def test_a_request_is_answered_when_its_ends_are_reached(follower):
 def test_a_request_for_what_is_committed_already_is_answered(follower):
     """There is nothing left to commit, and it is told so."""
     answers = []
-    follower.tell({T0: 5}, wait_seconds=10)
+    follower.commit({T0: 5}, wait_seconds=10)
     follower.request([OffsetRange("t", 0, 0, 5)], lambda *a: answers.append(a))
-    follower.tell({T0: 5}, wait_seconds=10)
+    follower.commit({T0: 5}, wait_seconds=10)
 
     assert answers == [({T0: 5}, None)]
 
@@ -133,7 +133,7 @@ def test_a_request_hears_of_a_failure(follower, kafka):
     answers = []
     kafka.fail_next(1, of="commit")
     follower.request([OffsetRange("t", 0, 0, 5)], lambda *a: answers.append(a))
-    follower.tell({T0: 5}, wait_seconds=10)
+    follower.commit({T0: 5}, wait_seconds=10)
 
     assert isinstance(answers[0][1], BrokerUnavailable)
 
@@ -141,8 +141,8 @@ def test_a_request_hears_of_a_failure(follower, kafka):
 def test_a_callback_that_fails_harms_nobody(follower, kafka):
     """It is the user's code on our thread; the next commit comes all the same."""
     follower.request([OffsetRange("t", 0, 0, 5)], lambda *_: 1 / 0)
-    follower.tell({T0: 5}, wait_seconds=10)
-    follower.tell({T0: 6}, wait_seconds=10)
+    follower.commit({T0: 5}, wait_seconds=10)
+    follower.commit({T0: 6}, wait_seconds=10)
 
     assert kafka.groups["g"] == {T0: 6}
 
@@ -151,7 +151,7 @@ def test_the_highest_end_of_a_partition_counts(follower):
     """Of several ranges of one partition."""
     answers = []
     follower.request([OffsetRange("t", 0, 5, 9), OffsetRange("t", 0, 0, 5)], lambda *a: answers.append(a[0]))
-    follower.tell({T0: 9}, wait_seconds=10)
+    follower.commit({T0: 9}, wait_seconds=10)
 
     assert answers == [{T0: 9}]
 
@@ -165,8 +165,8 @@ def test_only_ranges_can_be_requested(follower):
 def test_what_waits_is_tried_before_the_end(kafka, clock):
     """A graceful stop tells the group of its last batch; what is told after that is for the next start."""
     follower = GroupFollower(kafka.brokers(group="g"), clock=clock)
-    follower.tell({T0: 5})
+    follower.commit({T0: 5})
     follower.close()
-    follower.tell({T0: 6})
+    follower.commit({T0: 6})
 
     assert kafka.groups["g"] == {T0: 5}
