@@ -57,7 +57,7 @@ def test_json_needs_its_format(load, kafka_topic):
     topic = kafka_topic()
     with pytest.raises(PySparkException, match=r"column value is BINARY or STRING, not STRUCT.*valueFormat to json"):
         load(topic, "value STRUCT<id: BIGINT>").collect()
-    with pytest.raises(PySparkException, match=r"value\.at is no type of JSON's; declare it STRING"):
+    with pytest.raises(PySparkException, match=r"value\.at is not a JSON type; declare it STRING"):
         load(topic, "value STRUCT<at: TIMESTAMP>", valueFormat="json").collect()
 
 

@@ -1,1 +1,1 @@
-"""From fetched bytes to what Spark gets, for both doors."""
+"""Decodes fetched bytes to what Spark gets, for DStreams and the data source."""

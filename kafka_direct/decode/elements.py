@@ -51,8 +51,8 @@ def utf8_decoder(value: bytes | None) -> str | None:
 class Elements:
     """How records become elements: `(key, value)` after the decoders, or what the handler returns.
 
-    A decoder of None keeps bytes. `utf8_decoder` is done a chunk at a time, any other is called as its element is
-    wanted.
+    A decoder of None keeps bytes. `utf8_decoder` decodes a chunk at a time; any other decoder is called when its
+    element is read.
     """
 
     key_decoder: Decoder | None = utf8_decoder
@@ -85,13 +85,13 @@ class Elements:
         )
 
     def of(self, chunk: Chunk, partition: TopicPartition) -> Iterable[Any]:
-        """The elements of some fetched records of a partition, in order; a handler wants them as messages."""
+        """The elements of some fetched records of a partition, in order; a handler needs a chunk of messages."""
         keys = _decoded(chunk, "key", self.key_decoder, partition)
         values = _decoded(chunk, "value", self.value_decoder, partition)
         if self.message_handler is None:
             return zip(keys, values, strict=True)
         assert isinstance(chunk, MessageChunk), "a handler's records are read as messages"
-        # No map: it would take a StopIteration of the handler's for the end of the records.
+        # Not `map`: a StopIteration that the handler raises would silently end the records.
         records = zip(chunk.messages, keys, values, strict=True)
         return (self.message_handler(_message(*record)) for record in records)
 
@@ -103,14 +103,14 @@ def _decoded(chunk: Chunk, part: Part, decoder: Decoder | None, partition: Topic
         try:
             return chunk.texts_of(part)
         except UnicodeDecodeError:
-            pass  # decoded one by one it is named, behind those before it
+            pass  # decode one by one: the records before the bad one come first, and the error names it
     return _called(chunk, part, _loads if decoder is json.loads else decoder, partition)
 
 
 def _loads(found: bytes | None) -> Any:
-    """`json.loads`, in less than half its time: it looks at encodings and white space in Python."""
+    """Like `json.loads`, which takes twice as long to check encodings and white space in Python."""
     try:
-        text = found.decode()  # type: ignore[union-attr]  # None is json.loads' to refuse
+        text = found.decode()  # type: ignore[union-attr]  # json.loads refuses None
         value, end = _JSON.raw_decode(text)
     except (ValueError, AttributeError):
         return json.loads(found)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""`Format`: what the data source's option valueFormat makes of bytes. A new format is a row of `FORMATS`."""
+"""`Format`: how the data source's option valueFormat decodes bytes. A new format is a row of `FORMATS`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """`decodes` says which declared types the format makes; columns of other types are fetched as they are.
+    """`decodes` says which declared types the format decodes; columns of other types are fetched as they are.
 
-    `check` refuses a type that it cannot make, `decode` makes it.
+    `check` refuses a type that it cannot decode.
     """
 
     decodes: Callable[[pa.DataType], bool]

@@ -1,7 +1,7 @@
-r"""JSON values to a struct column in Arrow, with what `from_json` does with those that are malformed.
+r"""Decodes JSON values to an Arrow struct column; malformed values become what Spark's `from_json` makes of them.
 
-A chunk is parsed at once by Arrow. Where that fails it is halved, until the few values that are at fault stand alone;
-those go through Python, field by field: what cannot be read is null, and a field `_corrupt_record` has the text.
+Arrow parses a chunk at once. If that fails, the chunk is halved until few values are left, which Python parses field by
+field: what cannot be read is null, and a field `_corrupt_record` has the text.
 """
 
 from __future__ import annotations
@@ -16,16 +16,15 @@ import pyarrow.json as pajson
 from kafka_direct.errors import ConfigError
 
 CORRUPT = "_corrupt_record"
-# Below this a failure is looked for one by one.
-FEW = 8
+FEW = 8  # so many values are parsed one by one
 
 
 def check_json_type(kind: pa.DataType, place: str = "value") -> None:
-    """Refuse types that are not JSON's own.
+    """Refuse types that JSON does not have.
 
     >>> check_json_type(pa.struct([("day", pa.date32())]))
     Traceback (most recent call last):
-    kafka_direct.errors.ConfigError: value.day is no type of JSON's; declare it STRING, and cast it in the DataFrame.
+    kafka_direct.errors.ConfigError: value.day is not a JSON type; declare it STRING, and cast it in the DataFrame.
     """
     if pa.types.is_struct(kind):
         for field in kind:
@@ -33,11 +32,11 @@ def check_json_type(kind: pa.DataType, place: str = "value") -> None:
     elif pa.types.is_list(kind):
         check_json_type(kind.value_type, f"{place}[]")
     elif not _is_scalar(kind):
-        raise ConfigError(f"{place} is no type of JSON's; declare it STRING, and cast it in the DataFrame.")
+        raise ConfigError(f"{place} is not a JSON type; declare it STRING, and cast it in the DataFrame.")
 
 
 def decode_json(values: pa.Array, kind: pa.StructType) -> pa.Array:
-    """The values as structs of `kind`, as many, in order; a value that is null or blank is a null struct.
+    """One struct of `kind` for each value, in order; a value that is null or blank is a null struct.
 
     >>> values = pa.array([b'{"id": 1, "new": 0}', b"oops", None], pa.binary())
     >>> decode_json(values, pa.struct([("id", pa.int64()), ("_corrupt_record", pa.string())])).to_pylist()
@@ -59,8 +58,8 @@ def _decode(values: pa.Array, kind: pa.StructType, fields: pa.Schema) -> list[pa
 
 def _parse_all(values: pa.Array, kind: pa.StructType, fields: pa.Schema) -> pa.Array | None:
     """All at once; None if any of them is not one object of these types."""
-    # Each begins and ends as an object does and has no line end in it: then none can continue in the next, and as many
-    # rows as there are values are those values.
+    # Every value begins and ends like an object and has no line end in it. So none can go on in the next line, and if
+    # there are as many rows as values, each row is its value.
     if len(values) == 0 or len(fields) == 0 or values.null_count > 0:
         return None
     if not (_all(pc.starts_with(values, "{")) and _all(pc.ends_with(values, "}"))):
@@ -92,14 +91,14 @@ def _all(mask: pa.BooleanArray) -> bool:
 
 def _one_array(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
     array = column.combine_chunks()
-    if isinstance(array, pa.ChunkedArray):  # as older versions of Arrow give it
+    if isinstance(array, pa.ChunkedArray):  # in older versions of Arrow
         array = pa.concat_arrays(array.chunks)
     return array if array.type.equals(kind) else array.cast(kind)
 
 
 def _parse_one(text: bytes | None, kind: pa.StructType) -> dict[str, Any] | None:
     if text is None or not text.strip():
-        return None  # nothing is no malformed value, as in Spark
+        return None  # an empty value is not malformed, as in Spark
     faults: list[str] = []
     try:
         value = json.loads(text)
@@ -109,7 +108,7 @@ def _parse_one(text: bytes | None, kind: pa.StructType) -> dict[str, Any] | None
     if isinstance(value, dict):
         fields = _fields(value, kind, faults)
     else:
-        faults.append("no object")
+        faults.append("not an object")
     if faults and CORRUPT in fields:
         fields[CORRUPT] = text.decode("utf-8", "replace")
     return fields
@@ -120,7 +119,7 @@ def _fields(value: dict[str, Any], kind: pa.StructType, faults: list[str]) -> di
 
 
 def _as_type(value: Any, kind: pa.DataType, faults: list[str]) -> Any:
-    """A value as its type has it; what does not fit is null, and noted."""
+    """A value converted to its type. What does not fit is null, and is added to `faults`."""
     if value is None:
         return None
     if pa.types.is_string(kind):
@@ -134,7 +133,7 @@ def _as_type(value: Any, kind: pa.DataType, faults: list[str]) -> Any:
             if not pa.types.is_integer(kind) or isinstance(value, int):
                 return pa.scalar(value, kind).as_py()
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-            pass  # too large, or text where a number belongs: noted below
+            pass  # too large, or text instead of a number
     faults.append(str(value))
     return None
 

@@ -1,4 +1,4 @@
-"""What is measured of a stream, and how it is shown. A new metric is a field of `Lag` and a row of `METRICS`."""
+"""Measures the lag of queries, and shows it. A new metric is a field of `Lag` and a row of `METRICS`."""
 
 from .lag import Lag, lag
 from .listener import LagListener

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Lags: TypeAlias = dict[TopicPartition, Lag]
 
-REPORTS = 200  # kept of each query
+REPORTS = 200  # are kept of each query
 
 log = logging.getLogger("kafka_direct")
 
@@ -35,7 +35,7 @@ class LagListener(StreamingQueryListener):
 
     Args:
         callback: Called with the query's name (its id if it has none) and its lag by partition, after each batch.
-        port: Serves the same to Prometheus on this port, 0 for any that is free (then `.port` has it).
+        port: Serves the same to Prometheus on this port, 0 for any free one (then `.port` has it).
         host: The address to serve on; by default this machine only.
 
     Raises:
@@ -66,7 +66,7 @@ class LagListener(StreamingQueryListener):
         if reports and self._callback is not None:
             try:
                 self._callback(name, lags)
-            except Exception:  # the user's code, on Spark's thread, where nobody else would hear of it
+            except Exception:  # the user's code on Spark's thread: nobody else would report the error
                 log.exception("the callback of a LagListener failed")
 
     def onQueryIdle(self, event: Any) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .lag import Lag
 
 
-# By name: what it says, and where it is in a `Lag`; None is not shown.
+# By name: the help text, and the value in a `Lag`; None is not shown.
 METRICS: dict[str, tuple[str, Callable[[Lag], float | None]]] = {
     "kafka_direct_lag_records": ("Records between a query and the end of a partition.", lambda lag: lag.records),
     "kafka_direct_lag_seconds": ("Seconds between a query and the end of a partition.", lambda lag: lag.seconds),

@@ -1,7 +1,7 @@
 """The data source `kafka_direct`: `spark.read` and `spark.readStream`, on PySpark's Python Data Source API.
 
 Spark makes these objects in processes of its own: the source where a DataFrame is planned, the stream's reader in one
-process for the life of a query, `read` in the workers. Nothing here outlives a call but what that process keeps.
+process for the life of a query, `read` in the workers. Only that process keeps state between calls.
 """
 
 from .data_source import KafkaDirectSource

@@ -1,4 +1,4 @@
-"""`KafkaDirectSource`: the data source as Spark meets it."""
+"""`KafkaDirectSource`: the data source that Spark calls."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class KafkaDirectSource(DataSource):
         return KafkaStreamReader(options, self.projection(schema, options))
 
     def projection(self, schema: StructType, options: SourceOptions) -> Projection:
-        """What to fetch and what to make of it."""
+        """Which columns to fetch, and how to convert them."""
         return Projection.of(schema, value_format=options.reading.value_format)
 
     def writer(self, schema: StructType, overwrite: bool) -> KafkaBatchWriter:  # noqa: FBT001  Spark calls it so

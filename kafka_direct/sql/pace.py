@@ -1,7 +1,7 @@
-"""`QueryPace`: how much of the lag a micro-batch takes, from what its predecessors took.
+"""`QueryPace`: how much of the lag a micro-batch takes, from the speed of the batches before it.
 
-A batch's work begins when it is planned. It ends, by the checkpoint, when it is committed; without the option
-`checkpointLocation` when Spark asks for the next batch, which is the same moment unless a trigger makes it wait.
+A batch begins when it is planned, and ends when Spark commits it in the checkpoint. Without the option
+`checkpointLocation` its end is when Spark asks for the next batch, which is later if a trigger makes Spark wait.
 """
 
 from __future__ import annotations
@@ -38,9 +38,8 @@ class QueryPace:
 
     def __init__(self, options: PaceOptions, max_offsets: int | None) -> None:
         self._options = options
-        build = RateController.from_settings
         self._rate = (
-            build(batch_interval_ms=options.target_ms, initial_rate=options.initial_rate)
+            RateController.from_settings(batch_interval_ms=options.target_ms, initial_rate=options.initial_rate)
             if options.backpressure
             else None
         )
@@ -61,7 +60,7 @@ class QueryPace:
         return self._pace.limits(lag)
 
     def planned(self, end: Mapping[TopicPartition, int], *, records: int, lag: int) -> None:
-        """A batch of so many records of the lag, up to `end`, begins now."""
+        """A batch begins now, which reads `records` of the lag, up to `end`."""
         self._planned = _MicroBatch(end, records, records < lag, time.monotonic())
 
     def finished(self, start: Mapping[TopicPartition, int]) -> None:
@@ -79,11 +78,11 @@ class QueryPace:
         self._planned = None
 
     def _shows_speed(self, planned: _MicroBatch, seconds: float, rate: float) -> bool:
-        """Whether a batch shows how fast records can go; one that took all there was may show how fast they came."""
+        """Whether a batch shows the query's speed. One that took all records may only show how fast they arrived."""
         return planned.is_cut or seconds * 1000 > self._options.target_ms or planned.records > rate * seconds
 
     def _seconds(self, planned: _MicroBatch, now: float) -> float | None:
-        """What the batch took; None if the checkpoint, which should, does not show it."""
+        """How long the batch took; None if the checkpoint does not show it."""
         if self._finished is None:
             return now - planned.since
         batch = self._finished.ending_at(planned.end)
@@ -96,7 +95,7 @@ class QueryPace:
         return None if batch is None else batch.seconds
 
     def _learn(self, rate: RateController, end: Mapping[TopicPartition, int]) -> None:
-        """Begin with the speed of the run before, as its checkpoint shows it."""
+        """Begin with the speed of the run before, from its checkpoint."""
         if self._finished is None:
             return
         for place, batch in enumerate(self._finished.before(end, LEARN_FROM)):

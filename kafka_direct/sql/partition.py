@@ -38,12 +38,12 @@ class PartitionReader:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        hasten_task()  # a reader arrives ahead of the partition that it is to read
+        hasten_task()  # a reader arrives before the partition that it reads
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of a task, in a worker."""
         if not isinstance(partition, KafkaPartition):
-            return iter(())  # what Spark makes of no partitions at all
+            return iter(())  # Spark's own, when there are no partitions
         spare_collector()
         reading = self._options.reading
         settings = ReadSettings(

@@ -1,4 +1,4 @@
-"""`Projection`: from the columns that are fetched to those that Spark gets, in the worker that fetched them."""
+"""`Projection`: converts the columns that are fetched to those that Spark gets, in the worker."""
 
 from __future__ import annotations
 
@@ -22,10 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Projection:
-    """What is fetched, what is made of it, and what comes out.
-
-    `decoded` has the same columns as `fetched`, with a value as its format makes it.
-    """
+    """The columns that are fetched and returned; `decoded` is `fetched` with the value decoded by its format."""
 
     fetched: pa.Schema
     decoded: pa.Schema
@@ -42,10 +39,10 @@ class Projection:
         transform: Transform | None = None,
         columns: StructType | None = None,
     ) -> Projection:
-        """What a schema asks for; with a transform, `columns` says what that gets.
+        """The projection for a schema; with a transform, `columns` is what that gets.
 
         Raises:
-            ConfigError: a column that is not Kafka's, or of a type that it cannot be read as.
+            ConfigError: a column does not exist, or cannot be read as its type.
         """
         wanted = schema if transform is None or columns is None else columns
         decoded = arrow_columns(wanted)

@@ -1,7 +1,7 @@
 """`QueryCycle`: the batch cycle of one query's run. It knows the engine, and nothing of Spark.
 
-A query's ledger and log are Spark's own: Spark says from where to where a micro-batch goes, and runs it again if it has
-not finished. Spark logs ends only, so a position is written down before it is read from (docs/decisions/0020): the
+A query's ledger and log are Spark's own: Spark decides where a micro-batch starts, and runs it again if it has not
+finished. Spark logs ends only, so a position is logged before it is read from (docs/decisions/0020): the
 first micro-batch of a query reads nothing, and a partition that is new, or lost something, begins in the next one.
 """
 
@@ -53,15 +53,15 @@ class QueryCycle:
             else BatchGate(min_offsets=limits.min_offsets, max_delay_ms=limits.max_delay_ms)
         )
         self._first: Reached | None = None
-        self._is_first_batch = True  # no batch was planned, in this run or in one before it
+        self._is_first_batch = True  # no batch was planned, in this run or an earlier one
         self._begins = False  # the batch to plan is the first one of the query
         self._reached = Reached(offsets={})  # for what Spark does not keep: topic ids, gone partitions
-        self._target: Offsets | None = None  # where a run ends that reads what is there now
+        self._target: Offsets | None = None  # where a run with Trigger.AvailableNow ends
         self._planned: tuple[Offsets, Offsets, tuple[OffsetRange, ...]] | None = None
         self.latest: dict[TopicPartition, int] = {}
 
     def begin(self) -> Offsets:
-        """The start of a query without a finished batch: found once a run, as Spark asks twice."""
+        """The start of a query without a finished batch: found once in a run, because Spark asks twice."""
         self._begins = self._is_first_batch
         if self._first is None:
             rule = start_rule(self._options, self._options.starting, Latest())
@@ -71,18 +71,18 @@ class QueryCycle:
         return self._first.offsets
 
     def freeze(self) -> None:
-        """Read no further than what is there now."""
+        """Read no further than the ends of now, in this run."""
         available = self.engine.find_available()
         self._target = dict(available.latest)
         self._reached = Reached(offsets={}, topic_ids={**self._reached.topic_ids, **available.topic_ids})
         self.latest = dict(available.latest)
 
     def next_end(self, start: Offsets, *, is_once: bool) -> Offsets:
-        """Where the batch after `start` ends. With `is_once` (Trigger.Once, which has one batch) without limits."""
+        """Where the batch after `start` ends. `is_once` (Trigger.Once, a single batch) means without limits."""
         begins, self._begins, self._is_first_batch = self._begins, False, False
         if begins and not is_once:
-            # The first batch ends where it starts. If it has to run again, Spark asks for the start anew, and latest
-            # would be another one by then.
+            # The first batch ends where it starts. If it has to run again, Spark asks for the start again, and latest
+            # would have moved by then.
             return start
         self._commit_to_group(start)
         self._pace.finished(start)
@@ -106,7 +106,7 @@ class QueryCycle:
         return end
 
     def ranges(self, start: Offsets, end: Offsets) -> tuple[OffsetRange, ...]:
-        """What the batch from `start` to `end` reads: as planned, or if an earlier run planned it, what is left."""
+        """What the batch from `start` to `end` reads: as planned, or what is left if an earlier run planned it."""
         self._begins = self._is_first_batch = False
         if self._planned is not None and self._planned[:2] == (start, end):
             return self._planned[2]
@@ -118,14 +118,14 @@ class QueryCycle:
             self._group.commit(there, wait_seconds=GROUP_SECONDS)
 
     def _limits(self, lag: dict[TopicPartition, int]) -> Mapping[TopicPartition, int] | None:
-        # A run that ends does not wait for more.
+        # A run that ends by itself does not wait for more records.
         if self._gate is not None and self._target is None and not self._gate.opens(sum(lag.values()), _now_ms()):
             return dict.fromkeys(lag, 0)
         return self._pace.limits(lag)
 
 
 def make_engine(options: SourceOptions, brokers: Brokers, wait: Callable[[float], object] | None = None) -> Engine:
-    """The engine of a batch or of a query; `wait` is how it waits for brokers, for tests."""
+    """The engine of a batch or of a query; tests replace `wait`, by which it waits for brokers."""
     losses = LossPolicy(
         fail_on_data_loss=options.reading.fail_on_data_loss, setting="the option failOnDataLoss", reader="the query"
     )
@@ -134,9 +134,9 @@ def make_engine(options: SourceOptions, brokers: Brokers, wait: Callable[[float]
 
 
 def _logged_ranges(start: Offsets, end: Offsets, available: Available) -> tuple[OffsetRange, ...]:
-    """The ranges between two logged offsets; a partition that the first does not have starts at its first offset.
+    """The ranges between two logged offsets; a partition without a start begins at its first offset.
 
-    An end before its start is where reading resumed after a loss: nothing is read on the way there.
+    An end before its start is where reading resumed after a loss: nothing is read there.
     """
     starts = {p: start.get(p, available.earliest.get(p, 0)) for p in end}
     return tuple(

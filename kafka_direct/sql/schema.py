@@ -45,17 +45,17 @@ def source_schema(*, include_headers: bool) -> StructType:
 
 
 def arrow_columns(schema: StructType) -> pa.Schema:
-    """Columns as Arrow has them, and as Spark wants to get them."""
+    """The Arrow schema in which Spark expects the columns."""
     return to_arrow_schema(schema, timezone="UTC")
 
 
 def fetched_columns(schema: StructType, columns: pa.Schema, value_format: Format) -> pa.Schema:
-    """What to fetch for a schema of the source's, or of a user's that names some of its columns.
+    """The columns to fetch for the source's schema, or for a user's schema with some of its columns.
 
-    A value that its format makes is fetched as bytes.
+    A value that a format decodes is fetched as bytes.
 
     Raises:
-        ConfigError: a column is not the source's, or is of a type that it cannot be read as.
+        ConfigError: a column does not exist, or cannot be read as its type.
     """
     types = {name.lower(): kinds for name, kinds in COLUMN_TYPES.items()}
     for place, field in enumerate(columns):

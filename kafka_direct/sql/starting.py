@@ -1,4 +1,4 @@
-"""Where a DataFrame's read starts or ends, as the engine wants to know it."""
+"""The engine's rule for where a DataFrame's read starts or ends."""
 
 from __future__ import annotations
 

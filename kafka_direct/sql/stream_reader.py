@@ -37,7 +37,7 @@ class KafkaStreamReader(PartitionReader, DataSourceStreamReader, SupportsTrigger
 
     def __init__(self, options: SourceOptions, projection: Projection) -> None:
         super().__init__(options, projection)
-        self._cycle: QueryCycle | None = None  # in the query's process only: it neither pickles nor has to
+        self._cycle: QueryCycle | None = None  # only in the query's process, so it is never pickled
 
     @property
     def cycle(self) -> QueryCycle:
@@ -50,15 +50,14 @@ class KafkaStreamReader(PartitionReader, DataSourceStreamReader, SupportsTrigger
         return encode_offsets(self.cycle.begin())
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        # How much a batch takes is decided in latestOffset. A limit of any kind tells it from Trigger.Once, for which
-        # Spark says "all that is available".
+        # `latestOffset` decides how much a batch takes. With a limit here, only Trigger.Once gives it ReadAllAvailable.
         return ReadMaxRows(MAX_INT64)
 
     def prepareForTriggerAvailableNow(self) -> None:
         self.cycle.freeze()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        # Spark compares offsets as text: nothing new must be the same text, which the codec sees to.
+        # Spark compares offsets as text. The codec writes equal offsets as equal text.
         return encode_offsets(self.cycle.next_end(_decode(start), is_once=isinstance(limit, ReadAllAvailable)))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
@@ -68,7 +67,7 @@ class KafkaStreamReader(PartitionReader, DataSourceStreamReader, SupportsTrigger
         return self._split(self.cycle.ranges(_decode(start), _decode(end)))
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing: Spark says it a batch late and never of the last; `latestOffset` knows what is finished."""
+        """Do nothing: Spark calls it a batch late, and never for the last. `latestOffset` knows what is finished."""
 
 
 def _decode(offsets: dict[str, Any]) -> dict[TopicPartition, int]:

@@ -1,4 +1,4 @@
-"""`source`: a data source of a job's own, with its Python function where the records are fetched."""
+"""`source`: a data source that applies a job's Python function in the workers that fetch."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def source(
 ) -> str:
     """Register a data source whose workers apply `transform` to what they fetch; returns the name for `format`.
 
-    A record crosses between Python and the JVM once, where `mapInArrow` on a source takes it to the JVM and back.
+    A record goes from Python to the JVM once. With `mapInArrow` it goes to the JVM, back, and there again.
 
     Args:
         transform: From a pyarrow.RecordBatch of `columns` to a RecordBatch or Table of `schema`, or None for no rows.
@@ -42,7 +42,7 @@ def source(
         spark: The session; by default the active one.
 
     Raises:
-        ArgumentTypeError, ConfigError: something given cannot be what was meant.
+        ArgumentTypeError, ConfigError: an argument is wrong.
     """
     if not callable(transform):
         raise ArgumentTypeError(f"transform must be a function from RecordBatch to RecordBatch; it is {transform!r}.")
@@ -52,10 +52,10 @@ def source(
     source_name = f"kafka_direct_{uuid.uuid4().hex[:12]}"
     declared = _struct(schema)
     taken = source_schema(include_headers=False) if columns is None else _struct(columns)
-    Projection.of(declared, value_format="json", transform=transform, columns=taken)  # refuses here what it can
+    Projection.of(declared, value_format="json", transform=transform, columns=taken)  # refuses a wrong schema at once
 
     class TransformedSource(KafkaDirectSource):
-        """Made here, so that it is pickled with the function in it."""
+        """Defined here, so that its pickle contains the function."""
 
         @classmethod
         def name(cls) -> str:

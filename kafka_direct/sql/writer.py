@@ -1,4 +1,4 @@
-"""`df.write` and `writeStream` with `format("kafka_direct")`: rows to records, as Spark's own sink has it."""
+"""`df.write` and `writeStream` with `format("kafka_direct")`: rows become records, as in Spark's own sink."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _HEADER_TYPES = [StringType(), BinaryType()]
 
 
 class Written(WriterCommitMessage):
-    """A task's records are with Kafka. Nothing is left to commit."""
+    """Kafka has acknowledged a task's records. Nothing is left to commit."""
 
 
 class _Sink:
-    """What batches and streams write alike."""
+    """What both writers have in common."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         self._options = options
@@ -76,8 +76,8 @@ def _checked_columns(schema: StructType, options: SinkOptions) -> dict[str, int]
     if options.topic is not None:
         chosen.pop("topic", None)
     for name, place in chosen.items():
-        given, (names, is_one) = schema[place].dataType, _SINK_TYPES[name]
-        if not is_one(given):
+        given, (names, fits) = schema[place].dataType, _SINK_TYPES[name]
+        if not fits(given):
             raise ConfigError(f"column {name} is {names}, not {given.simpleString().upper()}; cast it.")
     return chosen
 
