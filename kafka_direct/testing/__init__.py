@@ -8,7 +8,7 @@
 
 Under pytest the fixtures `kafka`, `kafka_topic` and `kafka_produce` do the same.
 `FakeKafka` needs no Kafka: it has offsets and no records.
-Loaded by every pytest run of those who have the package installed, so nothing is imported before it is used.
+Every pytest run loads this where the package is installed, so nothing is imported before it is used.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .chosen_cluster import Cluster, cluster
     from .error import JavaMissingError, KafkaStartError
     from .fake_brokers import FakeBrokers
     from .fake_kafka import FakeKafka
-    from .ground import Cluster, cluster
     from .local import LocalKafka
     from .topic import Delivered, create_topic, delete_topic, produce
     from .wait import wait_until
 
 HOMES = {
-    "Cluster": "ground",
+    "Cluster": "chosen_cluster",
     "Delivered": "topic",
     "FakeBrokers": "fake_brokers",
     "FakeKafka": "fake_kafka",
     "JavaMissingError": "error",
     "KafkaStartError": "error",
     "LocalKafka": "local",
-    "cluster": "ground",
+    "cluster": "chosen_cluster",
     "create_topic": "topic",
     "delete_topic": "topic",
     "produce": "topic",
@@ -56,7 +56,7 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # a type checker would take it for any name there could be
+if not TYPE_CHECKING:  # with it a type checker would accept any name
 
     def __getattr__(name: str) -> Any:
         if name not in HOMES:

@@ -1,4 +1,4 @@
-"""Which Kafka tests, demo and benchmarks run on: one choice for all of them."""
+"""Chooses the Kafka for tests, demo and benchmarks."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 
 class Cluster(Protocol):
-    """A Kafka that is there, wherever it runs."""
+    """A running Kafka, wherever it runs."""
 
     @property
     def bootstrap_servers(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
-class GivenKafka:
-    """A cluster of somebody else, neither started nor stopped here."""
+class ExternalKafka:
+    """A cluster that is neither started nor stopped here."""
 
     bootstrap_servers: str
 
@@ -37,11 +37,11 @@ def cluster(nodes: int = 1) -> Iterator[Cluster]:
     A new one runs in processes of this machine (`LocalKafka`), or in containers with KAFKA_DIRECT_BROKER=docker.
 
     Raises:
-        KafkaStartError: what was chosen cannot be had; nothing else is taken instead.
+        KafkaStartError: the chosen one cannot be started; no other is used instead.
     """
     given = os.environ.get("KAFKA_BOOTSTRAP_SERVERS")
     if given:
-        yield GivenKafka(given)
+        yield ExternalKafka(given)
         return
     match os.environ.get("KAFKA_DIRECT_BROKER") or "local":
         case "local":
@@ -56,7 +56,7 @@ def cluster(nodes: int = 1) -> Iterator[Cluster]:
 
 def _docker(nodes: int) -> AbstractContextManager[Cluster]:
     try:
-        # Here alone, because testcontainers comes only with the extra `docker`.
+        # Imported here, because testcontainers comes only with the extra `docker`.
         container = import_module("kafka_direct.testing.container")
     except ModuleNotFoundError as error:
         raise KafkaStartError(

@@ -1,4 +1,4 @@
-"""Apache Kafka in containers of its official image; needs testcontainers and a Docker endpoint."""
+"""Apache Kafka in containers of its official image; needs testcontainers and Docker."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class DockerKafka:
         return ",".join(f"localhost:{port}" for port in self._ports)
 
     def _node(self, number: int, network: Network) -> DockerContainer:
-        """Three listeners: published ports lead nowhere inside a container, so the host has its own."""
+        """Three listeners: containers cannot use each other's published ports, so the host has its own."""
         port = self._ports[number - 1]
         settings = {
             "node.id": number,
@@ -87,13 +87,13 @@ class DockerKafka:
             for node in nodes:
                 node.get_wrapped_container().reload()
                 if node.get_wrapped_container().status == "exited":
-                    raise KafkaStartError(f"A container of {self._image} has ended; the last it said:\n{_tail(node)}")
+                    raise KafkaStartError(f"A container of {self._image} has ended; its last output:\n{_tail(node)}")
 
         try:
             wait_until_ready(self.bootstrap_servers, self._cluster_id, self._count, alive=check, timeout=self._timeout)
         except (BrokerUnavailable, KafkaException) as error:
             tails = "\n".join(_tail(node) for node in nodes)
-            raise KafkaStartError(f"{error} The last the containers said:\n{tails}") from error
+            raise KafkaStartError(f"{error} The last output of the containers:\n{tails}") from error
 
 
 def variable(setting: str) -> str:

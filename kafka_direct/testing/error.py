@@ -1,4 +1,4 @@
-"""What a test kit can say no to: the ground a broker needs is not there."""
+"""The errors of the test kit."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from kafka_direct.errors import KafkaDirectError
 
 
 class KafkaStartError(KafkaDirectError):
-    """No broker could be brought up on this machine."""
+    """No broker could be started on this machine."""
 
 
 class JavaMissingError(KafkaStartError):
-    """There is no Java here that can run a broker."""
+    """This machine has no Java that can run a broker."""

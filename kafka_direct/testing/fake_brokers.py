@@ -19,7 +19,7 @@ READS_COMMITTED = {"read_uncommitted": False, "read_committed": True}
 
 
 class FakeBrokers:
-    """Answers as `KafkaBrokers` does, at once. `is_stopped` and `is_closed` tell a test what was done with it."""
+    """Answers like `KafkaBrokers`, at once. `is_stopped` and `is_closed` show a test which methods were called."""
 
     def __init__(self, kafka: FakeKafka, group: str | None, isolation: str) -> None:
         self.group = group

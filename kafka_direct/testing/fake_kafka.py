@@ -29,8 +29,8 @@ OFFSETS_TOPIC, TRANSACTIONS_TOPIC = "__consumer_offsets", "__transaction_state"
 class FakeKafka:
     """Topics, records as counts and timestamps, transactions, consumer groups, and when brokers do not answer.
 
-    `topics` and `groups` may be read by tests, `questions` are the names of the methods of `Brokers` that have been
-    asked. There is no clock: records without a timestamp have that of the newest record, at first 0.
+    Tests may read `topics`, `groups` and `questions`, the names of the `Brokers` methods that were called. There is no
+    clock: records without a timestamp have that of the newest record, at first 0.
     """
 
     servers = "fake:9092"
@@ -42,14 +42,14 @@ class FakeKafka:
         self.questions: list[str] = []
         self._ids_given = 0
         self._newest_ms = 0
-        self._answers_left: int | None = None  # None: as many as are asked for
+        self._answers_left: int | None = None  # None: no limit
         self._failures: deque[tuple[str | None, type[KafkaDirectError]]] = deque()
         self._ends_behind: dict[TopicPartition, deque[int | None]] = {}
 
     def brokers(
         self, group: str | None = None, isolation: Literal["read_uncommitted", "read_committed"] = "read_uncommitted"
     ) -> FakeBrokers:
-        """What one stream asks, and commits for its group."""
+        """The port of one stream, with its group."""
         return FakeBrokers(self, group, isolation)
 
     # -- topics
@@ -80,7 +80,7 @@ class FakeKafka:
         self.create_topic(topic, partitions)
 
     def hide_topic(self, topic: str) -> None:
-        """Let nobody see a topic, as without an ACL: no pattern finds it, and questions about it are refused."""
+        """Hide a topic, like a missing ACL does: no pattern finds it, and questions about it are refused."""
         self.topics[topic].is_hidden = True
 
     def show_topic(self, topic: str) -> None:
@@ -117,7 +117,7 @@ class FakeKafka:
     # -- trouble
 
     def go_away(self, *, after: int = 0) -> None:
-        """Answer so many questions more, and then none until `come_back`."""
+        """Answer `after` more questions, and then none until `come_back`."""
         self._answers_left = after
 
     def come_back(self) -> None:

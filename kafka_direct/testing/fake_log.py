@@ -62,7 +62,7 @@ class FakeLog:
 
 
 class FakeTransaction:
-    """A transaction in one partition, where it begins with its first record."""
+    """A transaction in one partition; it begins with its first record."""
 
     def __init__(self, log: FakeLog, stamp: Callable[[int | None], int]) -> None:
         self._log = log
@@ -82,12 +82,12 @@ class FakeTransaction:
         self._first = None
 
     def abort(self) -> None:
-        self.commit()  # what tells them apart is in the records, which are not kept here
+        self.commit()  # only its records would differ, and they are not kept
 
 
 @dataclass
 class FakeTopic:
-    """The partitions of a topic and the id that this topic has, and no other of its name."""
+    """The partitions of a topic, and its id, which another topic of the same name does not have."""
 
     id: str
     logs: list[FakeLog] = field(default_factory=list)

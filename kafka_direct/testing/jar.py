@@ -1,4 +1,4 @@
-"""Apache Kafka's jars, and others, fetched once per user by the Ivy that PySpark brings along.
+"""Apache Kafka's jars, and others, fetched once per user by PySpark's Ivy.
 
 No repository is named here: Ivy's defaults know the public one, and JAVA_TOOL_OPTIONS may carry a proxy's settings.
 """
@@ -23,20 +23,19 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 KAFKA_VERSION = "4.3.0"
-# The jars have no logger of their own, and without one a broker that fails says nothing.
-# The 1.7 line is the one whose API Kafka's jars bring.
+# The jars have no logger, and without one a broker that fails logs nothing. Kafka's jars have the API of 1.7.
 LOGGER_VERSION = "1.7.36"
 
 
 class Wanted(NamedTuple):
-    """Modules of the public repository, each (organisation, name, version), and what users are told of them."""
+    """Modules of the public repository, each (organisation, name, version), and texts about them for messages."""
 
-    folder: str  # in the cache; another name for other contents, as what is there is used as it is
+    folder: str  # in the cache; other contents need another name, because an existing folder is used as it is
     what: str
     size: str
     modules: tuple[tuple[str, str, str], ...]
     with_dependencies: bool = False
-    instead: str = ""  # what else a user may do who cannot download them
+    instead: str = ""  # what a user can do who cannot download them
 
 
 # Spark's own `kafka` source; on Maven with this version, which also runs on Spark 4.3.
@@ -70,7 +69,7 @@ def spark_kafka_jars() -> str:
 
 
 def fetched_jars(wanted: Wanted, unpack: Callable[[Path], Path] = lambda jars: jars) -> Path:
-    """Return the cache's folder with what `unpack` makes of the folder of jars, beside which it may work."""
+    """Return the cache's folder. `unpack` gets the folder of jars and returns the folder to keep, beside it."""
     folder = cache_folder() / wanted.folder
     if not folder.is_dir():
         _log.warning("Downloading %s (%s, once) to %s", wanted.what, wanted.size, folder)
@@ -87,7 +86,7 @@ def cache_folder() -> Path:
 
 
 def _run_ivy(wanted: Wanted, scratch: Path) -> Path:
-    """Resolve into `scratch/jars`, with Ivy's own files in `scratch` too: nobody else's fetch can meet them."""
+    """Resolve into `scratch/jars`, with Ivy's own files in `scratch` too, so that no other download uses them."""
     dependencies = "".join(
         f'<dependency org="{organisation}" name="{name}" rev="{version}" conf="default->default,runtime"'
         f' transitive="{str(wanted.with_dependencies).lower()}"/>'
@@ -100,20 +99,20 @@ def _run_ivy(wanted: Wanted, scratch: Path) -> Path:
     command = [find_java(), f"-Divy.default.ivy.user.dir={scratch / 'user'}", "-cp", str(_ivy()), "org.apache.ivy.Main"]
     command += ["-cache", str(scratch / "cache"), "-ivy", str(scratch / "ivy.xml"), "-types", "jar", "bundle"]
     command += ["-retrieve", str(scratch / "jars" / "[artifact]-[revision](-[classifier]).[ext]")]
-    said = subprocess.run(command, capture_output=True, text=True, check=False)
-    if said.returncode != 0:
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode != 0:
         raise KafkaStartError(
-            f"{wanted.what} is not in {cache_folder()} and could not be downloaded ({_reason(said.stdout)}): check"
+            f"{wanted.what} is not in {cache_folder()} and could not be downloaded ({_reason(result.stdout)}): check"
             f" the network, or copy that folder from a machine that has it{wanted.instead}."
         )
     return scratch / "jars"
 
 
 def _reason(output: str) -> str:
-    """The line in which Ivy says what went wrong, which it buries in others."""
+    """The line of Ivy's output that has the error."""
     lines = [line.strip(" \t:") for line in output.splitlines()]
-    telling = [line for line in lines if "UNRESOLVED" in line or "not found" in line or "Exception" in line]
-    return (telling or lines or ["no output"])[0]
+    errors = [line for line in lines if "UNRESOLVED" in line or "not found" in line or "Exception" in line]
+    return (errors or lines or ["no output"])[0]
 
 
 def _publish(ready: Path, folder: Path) -> None:
@@ -121,7 +120,7 @@ def _publish(ready: Path, folder: Path) -> None:
     try:
         ready.rename(folder)
     except OSError:
-        # Another process has published the same jars in the meantime; a folder in use cannot be renamed over.
+        # Another process has published the same jars meanwhile, and a folder that is not empty cannot be replaced.
         if not folder.is_dir():
             raise
         shutil.rmtree(ready)

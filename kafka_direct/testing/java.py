@@ -1,4 +1,4 @@
-"""Which Java runs the broker."""
+"""Finds the Java that runs the broker."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def find_java() -> str:
 
 
 def _version(java: str) -> int:
-    """The major version; 0 of what does not look like Java."""
-    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-    match = VERSION.search(said.stderr)
+    """The major version; 0 if the output is not Java's."""
+    result = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    match = VERSION.search(result.stderr)
     return int(match[1]) if match else 0
 
 

@@ -23,7 +23,7 @@ from .wait import wait_until
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-# The first compiler alone starts a node in three quarters of the time and leaves the cores to Spark.
+# With the first compiler only, a node starts in three quarters of the time and leaves the cores to Spark.
 JAVA_OPTIONS = ("-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 LOGGING = (
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
@@ -41,7 +41,7 @@ class LocalKafka:
     `settings` are broker settings, for every node. `timeout` is for each wait: the start, a leader, a returning node.
 
     Raises:
-        KafkaStartError: no Java, no jars, or a node that does not come up; its log's last lines are quoted.
+        KafkaStartError: no Java, no jars, or a node does not start; the text has the last lines of its log.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class LocalKafka:
         self._timeout = timeout
         self._command: list[str] = []
         self._nodes: dict[int, Node] = {}
-        self._ports = ExitStack()  # held for nodes that are away
+        self._ports = ExitStack()  # of nodes that are killed
         self._frozen: set[int] = set()
         self._processes: ProcessGroup | None = None
 
@@ -128,7 +128,7 @@ class LocalKafka:
         self._wait_for_return(self._nodes[node])
 
     def freeze(self, node: int) -> None:
-        """Stop a node's process in its tracks: it keeps its connections and answers nothing."""
+        """Pause a node's process: it keeps its connections and answers nothing."""
         self._signal(node, signal.SIGSTOP)
         self._frozen.add(node)
 
@@ -178,7 +178,7 @@ class LocalKafka:
     def _wait_for_return(self, node: Node) -> None:
         """Wait until it and all other nodes agree that it is back.
 
-        The others believe in a killed node until its session expires, and a thawed one in what it knew before.
+        The others keep a killed node until its session expires, and a thawed one begins with old metadata.
         """
         processes = self._started()
         awake = [n for n in self._nodes.values() if n.number not in self._frozen and processes.is_running(n.name)]
@@ -195,18 +195,18 @@ class LocalKafka:
         """Raise if one of the nodes has ended."""
         for node in nodes:
             if not self._started().is_running(node.name):
-                said = self._started().log(node.name).read_text(errors="replace")
-                error = _PortTakenError if PORT_TAKEN in said else KafkaStartError
-                raise error(f"{node.name} has ended; the last it said:\n{self._tail(node.name)}")
+                output = self._started().log(node.name).read_text(errors="replace")
+                error = _PortTakenError if PORT_TAKEN in output else KafkaStartError
+                raise error(f"{node.name} has ended; its last output:\n{self._tail(node.name)}")
 
     @contextmanager
     def _explained(self, nodes: Collection[Node]) -> Iterator[None]:
-        """Add what the nodes said to the news that they did not come up."""
+        """Add the nodes' last output to an error about them."""
         try:
             yield
         except (BrokerUnavailable, KafkaException) as error:
             tails = "\n".join(f"{node.name}: {self._tail(node.name)}" for node in nodes)
-            raise KafkaStartError(f"{error} The last the nodes said:\n{tails}") from error
+            raise KafkaStartError(f"{error} The last output of the nodes:\n{tails}") from error
 
     def _tail(self, name: str) -> str:
         lines = self._started().log(name).read_text(errors="replace").splitlines()
@@ -222,4 +222,4 @@ class LocalKafka:
 
 
 class _PortTakenError(KafkaStartError):
-    """Somebody took a port between its choice and its use."""
+    """Another process took a port between its choice and its use."""

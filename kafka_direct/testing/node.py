@@ -35,15 +35,15 @@ class Node:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports that are free now; nothing keeps them so until a node binds them."""
-    with ExitStack() as held:  # together, or the same one might be given out twice
+    """Return ports that are free now. Another process may take them before a node binds them."""
+    with ExitStack() as held:  # all at once, or the system may give the same one twice
         return hold_ports(count, held)
 
 
 def hold_ports(count: int, held: ExitStack) -> list[int]:
-    """Return free ports, which nobody else is given as long as they are `held`.
+    """Return free ports, which the system gives to no other process as long as they are `held`.
 
-    On Linux a server that asks for one of them by its number has it all the same, also when it is started again.
+    On Linux a server can still bind one of them by its number, also after a restart.
     """
     sockets = [held.enter_context(socket.socket()) for _ in range(count)]
     for each in sockets:
@@ -53,12 +53,12 @@ def hold_ports(count: int, held: ExitStack) -> list[int]:
 
 
 def make_cluster_id() -> str:
-    """Return a new id in Kafka's form: 16 bytes in URL-safe base64; no option of a command line begins like it."""
+    """Return a new id in Kafka's form: 16 bytes in URL-safe base64; no command line takes it for an option."""
     return "k" + b64encode(uuid4().bytes, altchars=b"-_").decode().rstrip("=")[1:]
 
 
 def plan_nodes(count: int, held: ExitStack) -> list[Node]:
-    """The nodes of a cluster, whose ports are held where that keeps them from nobody but others."""
+    """The nodes of a cluster. Their ports are held on Linux only, where the nodes can bind them all the same."""
     ports = hold_ports(2 * count, held)
     if sys.platform != "linux":
         held.close()
@@ -66,7 +66,7 @@ def plan_nodes(count: int, held: ExitStack) -> list[Node]:
 
 
 def server_properties(node: Node, nodes: Collection[Node], folder: Path, settings: Mapping[str, str]) -> str:
-    """Return the text of a node's configuration; `settings` win over what stands here."""
+    """Return the text of a node's configuration; `settings` override the defaults."""
     voters = ",".join(f"{n.number}@{HOST}:{n.controller_port}" for n in nodes)
     identity = {
         "node.id": node.number,
@@ -87,7 +87,7 @@ def common_settings(nodes: int) -> dict[str, object]:
 
 
 def _replicated(nodes: int) -> dict[str, int]:
-    """Internal topics survive the loss of one node where there are three, as in production."""
+    """With three nodes, internal topics survive the loss of one, as in production."""
     copies, in_sync = min(nodes, 3), min(nodes, 2)
     return {
         "offsets.topic.replication.factor": copies,
@@ -102,7 +102,7 @@ def _replicated(nodes: int) -> dict[str, int]:
 
 
 SMALL = {
-    "auto.create.topics.enable": "false",  # a misspelt topic is to fail
+    "auto.create.topics.enable": "false",  # a misspelt topic must fail
     "log.cleaner.dedupe.buffer.size": 4 << 20,  # 128 MB of heap by default
     "num.io.threads": 4,
     "num.network.threads": 2,
@@ -112,11 +112,11 @@ SMALL = {
 QUICK = {
     "group.initial.rebalance.delay.ms": 0,
     "group.min.session.timeout.ms": 500,
-    # A killed node is let back in when its old session has expired. Much less, and a busy machine loses healthy ones.
+    # A killed node can return when its old session has expired. With much less, a busy machine loses healthy nodes.
     "broker.session.timeout.ms": 3000,
     "broker.heartbeat.interval.ms": 500,
-    # Retention, compaction and expiry come soon, so that a test can wait for them; but records age only in topics that
-    # say so: those of tests are often dated 1970.
+    # Retention, compaction and expiry come soon, so that a test can wait for them. But records age only in topics that
+    # set it, because test records are often dated 1970.
     "log.retention.ms": -1,
     "log.initial.task.delay.ms": 500,
     "log.retention.check.interval.ms": 500,

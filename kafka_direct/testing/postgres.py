@@ -1,10 +1,10 @@
-"""A real PostgreSQL for tests, without Docker: the machine's own binaries, else ones from Maven, fetched once.
+"""A real PostgreSQL for tests, without Docker: the machine's own binaries, or binaries from Maven, fetched once.
 
     with LocalPostgres() as postgres:
         connection = psycopg.connect(postgres.new_database())
 
 KAFKA_DIRECT_POSTGRES names a server to use instead ("host=… user=… password=…", the user may create databases), or is
-`embedded` for the binaries from Maven whatever the machine has.
+`embedded` for the binaries from Maven in any case.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class LocalPostgres:
     """A server of the test's own; a context manager. It ends with this process, however that ends.
 
     Raises:
-        KafkaStartError: there is no PostgreSQL, and none could be fetched; or it does not start, and its log says why.
+        KafkaStartError: PostgreSQL is missing and could not be fetched, or it does not start; the text has its log.
     """
 
     def __init__(self, *, is_durable: bool = False) -> None:
@@ -61,28 +61,17 @@ class LocalPostgres:
     def _start(self, binaries: Path) -> None:
         self._processes = processes = ProcessGroup()
         user = _unprivileged()
-        processes.folder.chmod(0o711)  # where another user may reach its own folder
+        processes.folder.chmod(0o711)  # so that another user can reach its own folder
         data = processes.folder / "postgres-data"
         data.mkdir()
         if user:
             shutil.chown(data, "nobody")
-            if binaries.is_relative_to(Path.home()):  # where nobody else may look
+            if binaries.is_relative_to(Path.home()):  # where no other user can read
                 binaries = (
                     shutil.copytree(binaries.parent, processes.folder / "postgres-program", symlinks=True) / "bin"
                 )
-        initdb = [
-            *user,
-            str(binaries / "initdb"),
-            "-D",
-            str(data),
-            "-U",
-            USER,
-            "--auth=trust",
-            "--no-sync",
-            "-E",
-            "UTF8",
-        ]
-        processes.start("initdb", initdb)
+        options = ["-D", str(data), "-U", USER, "--auth=trust", "--no-sync", "-E", "UTF8"]
+        processes.start("initdb", [*user, str(binaries / "initdb"), *options])
         if processes.wait("initdb") != 0:
             raise KafkaStartError(f"initdb failed:\n{processes.log('initdb').read_text()}")
         port = free_ports(1)[0]
@@ -136,7 +125,7 @@ def _fetch() -> Path:
 
 
 def _unpack(jars: Path) -> Path:
-    """The archive within the one jar, beside the folder of jars."""
+    """Unpack the archive in the one jar, beside the folder of jars."""
     (jar,), unpacked = jars.iterdir(), jars.parent / "unpacked"
     with ZipFile(jar) as archive:
         (inner,) = [name for name in archive.namelist() if name.endswith(".txz")]

@@ -1,4 +1,4 @@
-"""The owner's end of the pipe that `supervisor.py` listens to."""
+"""`ProcessGroup`: the owner's end of the pipe to `supervisor.py`."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class ProcessGroup:
     """Processes and a folder for their data that end with this process, even if it is killed with -9."""
 
     def __init__(self) -> None:
-        # Unbuffered: a forked child may close its copy of the pipe without meeting a lock.
-        # A session of its own: what ends the terminal's processes leaves the brokers to their owner.
+        # Unbuffered: a forked child closes its copy of the pipe without waiting for a lock.
+        # A new session: Ctrl-C in the terminal must not end the brokers before their owner does.
         self._supervisor = subprocess.Popen(
             [sys.executable, "-I", "-S", str(SCRIPT)],
             stdin=subprocess.PIPE,
@@ -73,7 +73,7 @@ class ProcessGroup:
 
     def _ask(self, do: str, name: str, **more: Any) -> dict[str, Any]:
         with self._lock:
-            with suppress(BrokenPipeError):  # it has ended, and so have its answers: that is the better error
+            with suppress(BrokenPipeError):  # it has ended; reading its answer gives the better error
                 self._requests.write(json.dumps({"do": do, "name": name, **more}).encode() + b"\n")
             return self._answer()
 

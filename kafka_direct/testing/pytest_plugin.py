@@ -42,7 +42,7 @@ def postgres() -> Iterator[LocalPostgres]:
 
 @pytest.fixture
 def kafka_topic(kafka: testing.Cluster) -> Iterator[TopicFactory]:
-    """Create topics: `kafka_topic(partitions=3, config={"cleanup.policy": "compact"})`; the test's end deletes them."""
+    """Create topics: `kafka_topic(partitions=3, config={"cleanup.policy": "compact"})`; the fixture deletes them."""
     names: list[str] = []
 
     def create(partitions: int = 1, replication: int = 1, config: Mapping[str, str] | None = None) -> str:

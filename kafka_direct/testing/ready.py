@@ -1,4 +1,4 @@
-"""When a cluster is ready: when it has taken a record, not when a port is open."""
+"""A cluster is ready when it has taken a record, not when a port is open."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 def wait_until_ready(
     bootstrap: str, cluster_id: str, nodes: int, *, alive: Callable[[], object], timeout: float
 ) -> None:
-    """Return once all nodes are there and have replicated a record; no topic is left of it.
+    """Return once all nodes are there and have replicated a record; the topic for it is deleted.
 
-    `cluster_id` is asked for, because another Kafka may have taken a port in the meantime, and answers there.
-    `alive` is called again and again in the meantime: it raises when there is nothing left to wait for.
+    `cluster_id` is compared, because another Kafka may have taken a port in the meantime, and answers there.
+    `alive` is called while waiting, and raises if a node has ended.
 
     Raises:
         BrokerUnavailable: they were not ready after `timeout` seconds.

@@ -4,7 +4,7 @@ A script of the standard library alone, started by its path so that nothing of t
 It holds the read end of a pipe (stdin) whose write end only the owner holds: when the owner stops, crashes or is
 killed with -9, the kernel closes that end, and end of input means: kill every process, reap it, remove the folder.
 
-One JSON object a line in, one out; the first line out tells the folder:
+One JSON object a line in, one out; the first line out names the folder:
     {"do": "start", "name": N, "command": [...]}    starts it, output appended to <folder>/<N>.log
     {"do": "signal", "name": N, "number": 9}        returns after the process has ended, if the signal is a kill
     {"do": "wait", "name": N}                       returns after the process has ended
@@ -31,7 +31,7 @@ class Supervisor:
         self.folder = folder
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
 
-    def obey(self, request: dict[str, Any]) -> dict[str, Any]:
+    def handle(self, request: dict[str, Any]) -> dict[str, Any]:
         name = request["name"]
         if request["do"] == "start":
             self.processes[name] = self.launch(name, request["command"])
@@ -62,17 +62,17 @@ def say(answer: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    # A terminal's Ctrl-C is the owner's to judge: it may still want to ask its brokers something.
+    # The owner decides what Ctrl-C in the terminal does: it may still need its brokers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # As an exception, so that what was started still ends.
+    # As an exception, so that `finally` ends the processes.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     supervisor = Supervisor(Path(tempfile.mkdtemp(prefix=PREFIX)))
     try:
         say({"folder": str(supervisor.folder)})
         for line in sys.stdin:
-            say(supervisor.obey(json.loads(line)))
+            say(supervisor.handle(json.loads(line)))
     except BrokenPipeError:
-        sys.stdout = None  # the owner died while it was being answered; there is nobody to flush for
+        sys.stdout = None  # the owner died before its answer was written; Python must not flush at exit
     finally:
         supervisor.end()
 

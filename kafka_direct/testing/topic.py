@@ -6,7 +6,7 @@ import uuid
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its public names, which it does not declare so
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public names that it does not declare
     AdminClient,
     ClusterMetadata,
     NewTopic,
@@ -31,7 +31,7 @@ class Delivered(NamedTuple):
 
 
 def client_settings(bootstrap: str) -> dict[str, Any]:
-    """Settings for a client that waits for brokers: a refused connection is no news, and is tried again soon."""
+    """Settings for a client that waits for brokers: a refused connection is not logged, and is tried again soon."""
     return {"bootstrap.servers": bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 200}
 
 
@@ -47,7 +47,7 @@ def create_topic(  # noqa: PLR0913
     """Create a topic, by default of a unique name, and return its name once every broker can serve it."""
     name = name or f"test-{uuid.uuid4().hex[:12]}"
     topic = NewTopic(name, partitions, replication, config=dict(config or {}))
-    client = AdminClient(client_settings(bootstrap))  # held until the answer: a client that is let go answers nothing
+    client = AdminClient(client_settings(bootstrap))  # kept until the answer: a client that is freed never answers
     client.create_topics([topic], request_timeout=timeout)[name].result(timeout)
 
     def is_served(cluster: ClusterMetadata) -> bool:
@@ -58,7 +58,7 @@ def create_topic(  # noqa: PLR0913
 
 
 def delete_topic(bootstrap: str, *names: str, timeout: float = 30.0) -> None:
-    """Delete topics and return once no broker shows them; a topic that is gone already is none to delete."""
+    """Delete topics and return once no broker shows them; a topic that does not exist is skipped."""
     if not names:
         return
     client = AdminClient(client_settings(bootstrap))
@@ -85,10 +85,10 @@ def produce(  # noqa: PLR0913
     config: Mapping[str, Any] | None = None,
     timeout: float = 60.0,
 ) -> list[Delivered]:
-    """Write records, in order, and return where each of them is, once all in-sync replicas have it.
+    """Write records, in order, and return the place of each, once all in-sync replicas have it.
 
-    `keys`, `headers` and `timestamps` (milliseconds) go with the values one by one and must be as many; a timestamp
-    of 0 is librdkafka's word for now. Without `partition` the key decides, as with any producer.
+    `keys`, `headers` and `timestamps` (milliseconds) have one entry for each value; librdkafka takes a timestamp of 0
+    as now. Without `partition` the key decides, as with any producer.
     `config` adds settings of the producer, or replaces them: `{"enable.idempotence": True}` keeps records from being
     written twice while nodes are killed, and costs half a second at first.
     """
@@ -134,11 +134,11 @@ def _enqueue(producer: Producer, topic: str, record: dict[str, Any], acknowledge
 
 
 def metadata(client: AdminClient) -> ClusterMetadata | None:
-    """What the cluster looks like from the broker asked; None while it does not answer."""
+    """The cluster's metadata from the broker that is asked; None while it does not answer."""
     try:
         return client.list_topics(timeout=METADATA_SECONDS)
     except KafkaException:
-        return None  # refused, timed out, or not ready: whoever waits asks again until the deadline
+        return None  # refused, timed out, or not ready: the caller asks again until its deadline
 
 
 def _is_whole(topic: TopicMetadata, partitions: int, replication: int) -> bool:
@@ -152,7 +152,7 @@ def _wait_everywhere(bootstrap: str, holds: Callable[[ClusterMetadata], bool], w
     clients: dict[str, AdminClient] = {}
 
     def holds_at(address: str) -> bool:
-        # A client of its own, which has connected to no other broker it could ask instead.
+        # One client per broker: a client that knows other brokers may ask those instead.
         if address not in clients:
             clients[address] = AdminClient(client_settings(address))
         answer = metadata(clients[address])

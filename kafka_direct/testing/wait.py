@@ -1,4 +1,4 @@
-"""Waiting with a deadline, for what gives no event to wait on."""
+"""Waits with a deadline, where there is no event to wait for."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ INTERVAL = 0.05
 
 
 def wait_until(condition: Callable[[], object], what: str, *, timeout: float = 30.0) -> None:
-    """Return once `condition()` is true; it is asked at least once.
+    """Return once `condition()` is true; it is called at least once.
 
     Raises:
         BrokerUnavailable: it was not true after `timeout` seconds; `what` names it.
