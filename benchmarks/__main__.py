@@ -25,7 +25,7 @@ NO_CONNECTOR = "Spark's own kafka source could not be fetched: its rows are left
 
 
 class Bench:
-    """The suites; each yields contests to run, or puts facts into the report itself."""
+    """The suites. Each yields contests to run, or writes to the report itself."""
 
     def __init__(self, kafka, options):
         self.kafka, self.options = kafka, options
@@ -39,7 +39,7 @@ class Bench:
         yield reading(topics.fill(self.kafka, topics.order, records=records, partitions=2), "150 B")
 
     def shapes(self):
-        """The same over sizes, compressions and numbers of partitions, and as a job beside Spark's own source."""
+        """The same for sizes, compressions and numbers of partitions, and as a job, compared to Spark's own source."""
         spark, has_jvm = self._session()
         for title, number, shape in self._shapes(self.options.records // 4):
             backlog = topics.fill(self.kafka, topics.order, records=number, **shape)
@@ -70,7 +70,7 @@ class Bench:
         yield Jobs(spark, fat, has_jvm=has_jvm).split()
 
     def source(self):
-        """The data source beside Spark's own: batch jobs, and micro-batches."""
+        """The data source compared to Spark's own: batch jobs, and micro-batches."""
         spark, has_jvm = self._session()
         shape = {"partitions": 2, "size": 144, "compression": "lz4", "batch_bytes": 500_000}
         backlog = topics.fill(self.kafka, topics.order, records=self.options.records, **shape)
@@ -99,7 +99,7 @@ class Bench:
         yield drain.windows()
 
     def batches(self):
-        """What a small batch costs, and how soon it is there."""
+        """What a small batch costs, and how soon its output is there."""
         spark, has_jvm = self._session()
         lines = topics.fill(self.kafka, topics.line, records=40_000, partitions=8)
         overhead = streams.Overhead(spark, lines)

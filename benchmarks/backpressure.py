@@ -1,4 +1,4 @@
-"""A live stream whose output is slowed and sped up again; does the rate follow?
+"""Backpressure of a stream: does the rate follow an output that is slowed and sped up again?
 
 A backlog that never ends, an output that takes `records / speed` seconds, and the speed changed twice on the way.
 Prints a line of JSON a batch and a verdict, and draws the batches with --plot. Exit status 1 if a phase did not settle.
@@ -70,7 +70,7 @@ def run(bootstrap, speeds, batches_each, interval):
     conf = SparkConf().setMaster("local[2]").set("spark.ui.enabled", "false").set("spark.log.level", "ERROR")
     conf.set("spark.ui.showConsoleProgress", "false").set("spark.streaming.backpressure.enabled", "true")
     sc = SparkContext(conf=conf)
-    sc.parallelize(range(2), 2).count()  # the workers are there before the first batch is timed
+    sc.parallelize(range(2), 2).count()  # starts the workers before the first batch is timed
     ssc = StreamingContext(sc, interval)
     output = Output(speeds, batches_each)
     watch = Watch(output)

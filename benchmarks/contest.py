@@ -1,6 +1,6 @@
 """`Contest`: several ways to do one piece of work, timed side by side.
 
-All contestants take turns in each round, so that what else the machine does meets them alike; the first rounds warm up
+All contestants take turns in each round, so that other work of the machine slows them equally; the first rounds warm up
 and are not counted. Every answer is checked: a contestant that is fast and wrong ends the benchmark.
 """
 
@@ -26,7 +26,7 @@ class Turn:
 
 @dataclass
 class Contest:
-    """`contestants` are functions of nothing that return `answer`, or a `(answer, seconds)` of their own timing."""
+    """`contestants` are functions without arguments that return `answer`, or `(answer, seconds)` of their own."""
 
     name: str
     contestants: dict
@@ -55,7 +55,7 @@ class Contest:
         return Turn(seconds, meter.cpu, meter.peak)
 
     def rows(self):
-        """A row of figures per contestant; the ratio is of medians, to the baseline's."""
+        """A row of figures per contestant; the ratio compares its median to the baseline's."""
         base = self._median(self.baseline) if self.baseline in self.turns else None
         return [self._row(name, turns, base) for name, turns in self.turns.items()]
 

@@ -13,7 +13,7 @@ SAMPLE_SECONDS = 0.05
 class Meter:
     """A context manager; afterwards `cpu` has seconds and `peak` the largest resident set of one process, by role.
 
-    It follows this process and its descendants; the broker is nobody's cost.
+    It follows this process and its descendants, without the broker.
     """
 
     def __enter__(self):

@@ -1,4 +1,4 @@
-"""How long records take to an output: bursts of 1,000 on a stream that is idle, ours and Spark's own source."""
+"""How long records take to an output: bursts of 1,000 on an idle stream, by this package and by Spark's own source."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Latency:
         """The first burst starts workers and clients, and is not counted."""
         chance, counted, seconds = random.Random(7), 0, []
         for _ in range(BURSTS + 1):
-            time.sleep(chance.uniform(0, 2 * INTERVAL))  # at any moment between two batches
+            time.sleep(chance.uniform(0, 2 * INTERVAL))  # a random moment between two batches
             produce(self._bootstrap, topic, ["x" * 100] * BURST)
             began, seen = time.perf_counter(), 0
             while seen < BURST:

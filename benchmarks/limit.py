@@ -1,4 +1,4 @@
-"""The limit: `consume()` alone, in as many processes as asked for, with consumers that are kept."""
+"""The limit: `consume()` alone, in a given number of processes, with consumers that are kept."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def consume(bootstrap, topic, ends):
     consumer = kept.get(bootstrap)
     if consumer is None:
         conf = ClientParams.parse({"bootstrap.servers": bootstrap}).for_executor()
-        # By default it stands still for a second whenever 64 MB lie ahead, which says nothing of a limit.
+        # By default the fetch pauses for a second whenever 64 MB are queued, which would not show the limit.
         conf |= {"enable.partition.eof": "false", "fetch.queue.backoff.ms": 1}
         consumer = kept[bootstrap] = Consumer(conf)
     gc.disable()

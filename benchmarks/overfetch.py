@@ -11,7 +11,7 @@ from kafka_direct.broker.fetch import reader
 from kafka_direct.broker.fetch.worker_consumer import build_fastest
 from kafka_direct.options import ClientParams
 
-# What a consumer that is given nothing else does.
+# The defaults of a consumer.
 LIBRDKAFKAS_OWN = {
     "fetch.message.max.bytes": 1 << 20,
     "fetch.queue.backoff.ms": 1000,
@@ -21,11 +21,11 @@ LIBRDKAFKAS_OWN = {
 
 
 class Received:
-    """Counts what the consumers of its own client id have had from the brokers, by their statistics."""
+    """Counts the bytes that the consumers of its own client id received, by their statistics."""
 
     def __init__(self, bootstrap, **given):
         self._by_client = {}
-        # An id of its own: consumers of earlier readings are kept, and their counts go on.
+        # Its own id: consumers of earlier readings are kept, and their counts go on.
         keys = {"bootstrap.servers": bootstrap, "client.id": uuid4().hex, "statistics.interval.ms": 20}
         self.params = ClientParams.parse(keys | {"stats_cb": self._take} | given)
 
@@ -39,13 +39,13 @@ class Received:
                 continue
             reader.idle_consumers.take(key)
             for _ in range(4):
-                consumer.client.poll(0.05)  # the last word of its statistics
-            consumer.close()  # kept, it would go on with them for ever
+                consumer.client.poll(0.05)  # its last statistics
+            consumer.close()  # if kept, it would send statistics for ever
         return sum(self._by_client.values())
 
 
 def bytes_received(backlog, batches, **given):
-    """What comes over the wire while one process reads the backlog in `batches` batches, a range per partition each."""
+    """The bytes over the wire while one process reads the backlog in `batches` batches, a range per partition each."""
     received = Received(backlog.bootstrap, **given)
     records = count(backlog, batches, received.params)
     assert records == backlog.records, f"{records} of {backlog.records} records were read"

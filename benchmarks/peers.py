@@ -1,7 +1,7 @@
 """What a Python user would pick instead, on one core each and in the form that its own documentation shows.
 
-Each peer is a process of its own in a virtual environment of its own (`make bench` sets it up), pinned to one core and
-kept for all rounds: this file is both ends. Ours is a whole Spark job of `local[1]`, its JVM on the same core.
+Each peer is a process with its own virtual environment (`make bench` sets it up), pinned to one core and kept for all
+rounds. This file is both ends. Ours is a whole Spark job of `local[1]`, its JVM on the same core.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ MODULES = {
 
 
 class Peer:
-    """The near end of a process that reads one topic, again and again."""
+    """This process's end of a process that reads one topic, again and again."""
 
     def __init__(self, name, python):
         self.name = name
-        command = [python, "-P", __file__, name]  # -P: our modules are not what a peer imports
+        command = [python, "-P", __file__, name]  # -P: a peer must not import our modules
         environment = os.environ | {"PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": python}
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
         self._process = subprocess.Popen(command, **pipes, text=True, env=environment)
@@ -61,7 +61,7 @@ def available(python, names):
     return found
 
 
-# -- the far end: no import from here on but what the peer itself has
+# -- the peer's end: from here on only imports that the peer has
 
 
 def serve(name):

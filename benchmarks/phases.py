@@ -10,7 +10,7 @@ SETTLED_WITHIN = 10  # batches
 
 @dataclass
 class Row:
-    """A finished batch; `seconds` is its work, `queued` what it waited for the batches before it."""
+    """A finished batch; `seconds` is its work, `queued` its wait for the batches before it."""
 
     phase: int
     records: int
@@ -19,7 +19,7 @@ class Row:
 
 
 def settled_after(rows, target):
-    """For each phase: batches before the first three in a row that take the target, more or less; None for never."""
+    """For each phase: batches before the first three in a row that take about the target; None if there are none."""
     settled = []
     for phase in range(rows[-1].phase + 1):
         is_near = [

@@ -39,14 +39,14 @@ class Bench:
         return self.cluster.find_available(self.subscription)
 
     def ask_in_a_loop(self):
-        """The same knowledge of the ends, a partition at a time."""
+        """The same ends, one partition at a time."""
         return [
             self.consumer.get_watermark_offsets(ClientPartition(p.topic, p.partition), timeout=30)
             for p in self.partitions
         ]
 
     def decide(self, available):
-        """From what the brokers said to the ranges of the batch."""
+        """The ranges of the batch, from the brokers' answers."""
         start = find_start(dict.fromkeys(self.partitions, 0), available, topic_ids=self.topic_ids)
         lag = measure_lag(start.offsets, available.latest)
         limits = self.rate.limit(lag, in_flight=0, max_rate=0, min_rate=1)

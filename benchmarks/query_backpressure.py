@@ -1,4 +1,4 @@
-"""Backpressure of a query: a sink slowed and sped up again, with the default trigger and with processingTime at once.
+"""Backpressure of a query: a sink slowed and sped up again, with the default trigger and, in parallel, processingTime.
 
 A backlog that never ends, a sink that takes `records / speed` seconds, and the speed changed twice on the way. Prints a
 line of JSON a batch and a verdict, and draws both queries with --plots FOLDER. Exit status 1 if a phase did not settle.
@@ -26,7 +26,7 @@ from kafka_direct import testing
 
 
 class Sink:
-    """Takes as long as one of this speed would; the speed changes with the number of batches that are done."""
+    """Takes as long as a sink of this speed; the speed changes with the number of batches that are done."""
 
     def __init__(self, speeds, batches_each):
         self.speeds, self.batches_each, self.done = speeds, batches_each, 0
@@ -46,7 +46,7 @@ class Run:
         reader = session.readStream.format("kafka_direct").option("kafka.bootstrap.servers", servers)
         reader = reader.option("subscribe", topic).option("startingOffsets", "earliest")
         reader = reader.option("backpressure", "true").option("targetBatchDuration", f"{int(target * 1000)}ms")
-        if trigger is not None:  # without it Spark's wait between two triggers would be taken for work
+        if trigger is not None:  # else Spark's wait between two triggers would count as work
             reader = reader.option("checkpointLocation", checkpoint)
         writer = reader.load().writeStream.option("checkpointLocation", checkpoint)
         writer = writer.foreachBatch(Sink(speeds, batches_each))

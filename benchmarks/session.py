@@ -1,4 +1,4 @@
-"""The Spark session of a benchmark: two cores, with Spark's own `kafka` source where it can be had."""
+"""The Spark session of a benchmark: two cores, with Spark's own `kafka` source if it can be downloaded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kafka_direct.testing.jar import spark_kafka_jars
 
 
 def prepare():
-    """Have Spark's workers find this Python and this tree; before any PySpark import."""
+    """Make Spark's workers use this Python and this tree; before any PySpark import."""
     root = str(Path(__file__).resolve().parent.parent)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))

@@ -3,7 +3,7 @@
     make bench-sinks
 
 A batch is 10,000 records of 150 bytes in each of 2 partitions. Kafka: KafkaSink against an idempotent producer that is
-kept, as a job without transactions has it. SQL: SqlSink against the same inserts in a transaction, without the store;
+kept, as in a job without transactions. SQL: SqlSink against the same inserts in a transaction, without the store;
 PostgreSQL writes to disk at each commit. Ratios of medians; the times themselves are this machine's.
 """
 
@@ -78,7 +78,7 @@ def plain_driver(connect, insert):
 
 
 def measure(name, batches, plain, exact):
-    """Both do every batch, one after the other; who begins changes."""
+    """Both do every batch, one after the other; they take turns in beginning."""
     times = {plain: [], exact: []}
     for number, rdd_of in enumerate(batches):
         for job in (plain, exact) if number % 2 else (exact, plain):

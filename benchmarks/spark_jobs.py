@@ -1,4 +1,4 @@
-"""Batch jobs over one backlog: ours and the JVM source's, in one session."""
+"""Batch jobs over one backlog: this package's and the JVM source's, in one session."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Jobs:
         )
 
     def function(self):
-        """A Python function on Arrow batches: where the records are fetched, and after Spark's source."""
+        """A Python function on Arrow batches: in the worker that fetches, and after Spark's source."""
 
         def lengths(batch):
             return pa.RecordBatch.from_arrays([pc.binary_length(batch["value"])], names=["n"])
@@ -116,7 +116,7 @@ class Jobs:
         )
 
     def split(self):
-        """The same over one partition, which a second core can only help to read if its range is split."""
+        """The same over one partition, where a second core helps only if the range is split."""
         schema, halves = f"value STRUCT<{ORDER}>", {"minPartitions": 2}
 
         def parsed(**options):
@@ -145,7 +145,7 @@ class Jobs:
         return self._of_texts("word count", word_total(self._backlog.records, size), total)
 
     def frequencies(self, size):
-        """Each word counted: most of the work is the job's own, on both sides."""
+        """Counts each word: most of the work is the job's own, on both sides."""
 
         def total(texts):
             return sum(texts.flatMap(str.split).map(lambda word: (word, 1)).reduceByKey(add).values().collect())

@@ -25,7 +25,7 @@ DRAIN_SECONDS = 600
 
 
 class Watch(StreamingListener):
-    """What Spark says of each finished batch, until there are as many as wanted."""
+    """Collects Spark's reports of finished batches, until there are as many as wanted."""
 
     def __init__(self, wanted):
         super().__init__()
@@ -47,7 +47,7 @@ class Watch(StreamingListener):
 
 
 def run_stream(sc, interval, batches, build):
-    """Run a StreamingContext that `build(ssc)` fills until `batches` batches have ended; what Spark said of each."""
+    """Run a StreamingContext that `build(ssc)` fills until `batches` batches have ended; returns Spark's reports."""
     ssc = StreamingContext(sc, interval)
     watch = Watch(batches)
     ssc.addStreamingListener(watch)
@@ -60,7 +60,7 @@ def run_stream(sc, interval, batches, build):
 
 
 def run_query(spark, source, backlog, most, attach, schema=None):
-    """Run a query that `attach(frame)` makes over the backlog, `most` records a batch; what Spark said of each."""
+    """Run a query that `attach(frame)` makes over the backlog, `most` records a batch; returns Spark's reports."""
     reader = spark.readStream.format(source).option("kafka.bootstrap.servers", backlog.bootstrap)
     reader = reader if schema is None else reader.schema(schema)
     reader = reader.option("subscribe", backlog.topic).option("startingOffsets", "earliest")
@@ -72,7 +72,7 @@ def run_query(spark, source, backlog, most, attach, schema=None):
 
 
 def micro_batches(spark, backlog, *, has_jvm):
-    """What a query's batch of few records takes with its planning and its log; a median for each run."""
+    """How long a query's batch of few records takes with its planning and its log; a median for each run."""
 
     def run(source):
         reports = run_query(spark, source, backlog, MICRO_BATCH, lambda frame: frame.writeStream.format("noop"))
@@ -86,7 +86,7 @@ def micro_batches(spark, backlog, *, has_jvm):
 
 
 class Drain:
-    """A backlog in ten batches: ours and Structured Streaming on the JVM source."""
+    """A backlog in ten batches: this package, and Structured Streaming on the JVM source."""
 
     def __init__(self, spark, backlog, size, *, has_jvm):
         self._spark, self._backlog, self._has_jvm = spark, backlog, has_jvm
@@ -163,12 +163,12 @@ class Drain:
     def _query(self, source, attach, schema=None):
         totals, most = [], self._backlog.records // BATCHES
         reports = run_query(self._spark, source, self._backlog, most, lambda frame: attach(frame, totals), schema)
-        # What a DStream's figure has too: the job, without planning and without the log.
+        # The same as for a DStream: the job, without planning and without the log.
         return sum(totals), sum(p["durationMs"]["addBatch"] for p in reports) / 1000
 
 
 class Overhead:
-    """What a batch of few records costs, from its time to the end of its output: ours against a JVM queueStream."""
+    """What a batch of few records costs, from its time to the end of its output, compared to a JVM queueStream."""
 
     def __init__(self, spark, backlog, *, interval=0.25, batches=20):
         self._sc, self._backlog = spark.sparkContext, backlog
@@ -221,7 +221,7 @@ class Overhead:
 
 
 class Growth:
-    """What a stream of many batches becomes: its time per batch and its memory, early and late."""
+    """A stream of many batches: its time per batch and its memory, early and late."""
 
     def __init__(self, spark, backlog, batches, *, interval=0.2):
         self._sc, self._backlog = spark.sparkContext, backlog
@@ -259,7 +259,7 @@ class Growth:
 
 
 def _memory(sc):
-    """MB resident by role, and what of the JVM's heap is in use after a collection."""
+    """MB resident by role, and the JVM's heap in use after a collection."""
     runtime = sc._jvm.Runtime.getRuntime()
     sc._jvm.System.gc()
     heap = runtime.totalMemory() - runtime.freeMemory()

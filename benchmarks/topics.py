@@ -1,4 +1,4 @@
-"""Topics full of records, and what the right answers about them are."""
+"""Topics full of records, and the right answers about them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def order(number, size):
 
 
 def amounts(records):
-    """What the JSON aggregation answers: the sum of amounts, by kind."""
+    """The right answer of the JSON aggregation: the sum of amounts, by kind."""
     sums = dict.fromkeys(KINDS[:records], 0)
     for number in range(records):
         sums[KINDS[number % len(KINDS)]] += number % 97

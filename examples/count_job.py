@@ -49,13 +49,13 @@ def report(**facts):
 
 
 def main(brokers, topic, folder):
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else the workers take the PATH's python3
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else the workers use the python3 of the PATH
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     ssc = StreamingContext.getOrCreate(f"{folder}/checkpoint", lambda: create(brokers, topic, folder))
     report(ui=ssc.sparkContext.uiWebUrl)
     ssc.start()
-    while not ssc.awaitTerminationOrTimeout(1):  # raises what a failed batch raised
+    while not ssc.awaitTerminationOrTimeout(1):  # raises the error of a failed batch
         if stop.is_set():
             ssc.stop(stopSparkContext=True, stopGraceFully=True)
 

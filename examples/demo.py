@@ -1,8 +1,8 @@
 """`make demo`: a Spark job counts the records of a Kafka topic, is killed with kill -9, and goes on where it stood.
 
-The job is `count_job.py`, a process of its own. Here are the broker, a writer, the kill, and the checks at the end:
-every record that Kafka acknowledged must have been counted once, and the job's consumer group must stand behind the
-last of them. The last line has the numbers; the exit status is 1 if one was lost or duplicated.
+The job is `count_job.py`, a separate process. Here are the broker, a writer, the kill, and the checks at the end:
+every record that Kafka acknowledged must have been counted once, and the job's consumer group must have committed the
+last of them. The last line has the numbers; the exit status is 1 if a record was lost or duplicated.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from kafka_direct.testing import cluster, create_topic, delete_topic
 
 PARTITIONS = len(WEIGHTS)
 BATCHES_BEFORE_KILL = 6
-INTO_THE_BATCH = 0.1  # seconds from its plan to the kill, where batches last so long
+INTO_THE_BATCH = 0.1  # seconds from its plan to the kill, if batches take so long
 TIME_LIMIT = 600
 
 
@@ -60,7 +60,7 @@ def verify(database, acknowledged):
 
 
 class Demo:
-    """The story, in the order of its methods."""
+    """The steps of the demo, in the order of its methods."""
 
     def __init__(self, screen, brokers, topic, records, folder):
         self._screen, self._brokers, self._topic, self._folder = screen, brokers, topic, folder
@@ -111,7 +111,7 @@ class Demo:
                 if killed := self._running():
                     break
                 self._driver.signal(signal.SIGCONT)
-                wait /= 2  # too late: it was done already
+                wait /= 2  # too late: the batch was done
         for report in self._driver.kill():
             self._show(report)
         text = f"the driver is killed in the middle of batch {killed[0].id}; the writer goes on\n"
@@ -119,13 +119,13 @@ class Demo:
         return killed
 
     def _running(self):
-        """The batches that are planned and not done, if the first is one to be killed in."""
+        """The batches that are planned and not done, if the kill can be in the first of them."""
         filled = sum(any(start < until for _, start, until in ranges) for ranges in self._read.values())
         batches = self._log.load().unfinished() if filled >= BATCHES_BEFORE_KILL else []
         return batches if batches and batches[0].count() > 0 else []
 
     def _recover(self, killed):
-        """Start the driver again; the unfinished batches come again, with the same ranges."""
+        """Start the driver again; the unfinished batches run again, with the same ranges."""
         self._writer.limit = self._writer.records * 4 // 5
         missing = {batch.id: [[r.partition, r.fromOffset, r.untilOffset] for r in batch.ranges] for batch in killed}
         self._read |= missing
@@ -147,7 +147,7 @@ class Demo:
                 return
 
     def _require_commits(self):
-        """The counts alone would not tell: a batch that is not committed is counted again, and overwrites itself."""
+        """The counts do not show this: a batch that is not committed runs again, and overwrites its own counts."""
         group = group_of(self._topic)
         (asked,) = self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
         committed = sum(partition.offset for partition in asked.result().topic_partitions)
@@ -207,7 +207,7 @@ def main():
     parser.add_argument("--records", type=int, default=40_000, help="how many are written (default: 40,000)")
     records = parser.parse_args().records
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: sys.exit(1))  # as an exception, so that all that was started is ended
+        signal.signal(number, lambda *_: sys.exit(1))  # as an exception, so that everything started is ended
     screen = Screen(records, PARTITIONS)
     try:
         with (

@@ -1,4 +1,4 @@
-"""`Driver`: the job in processes of its own, whose talk does not reach the user's terminal."""
+"""`Driver`: the job in its own processes, whose output does not reach the user's terminal."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 JOB = Path(__file__).parents[1] / "count_job.py"
-# The job can do so many records/s on any machine: Spark's own floor of 100 would make a busy one creep.
+# The job reads so many records/s on any machine. Spark's own minimum of 100 makes a busy machine too slow.
 MIN_RATE = "spark.streaming.backpressure.pid.minRate=1000"
 SPARK = {
     "PYSPARK_SUBMIT_ARGS": f"--master local[2] --conf spark.ui.port=0 --conf {MIN_RATE} pyspark-shell",
@@ -23,7 +23,7 @@ STOP_SECONDS = 120
 
 
 class DemoError(Exception):
-    """The demo cannot go on, or has seen what must not be."""
+    """The demo cannot go on, or its result is wrong."""
 
 
 class Driver:
@@ -40,18 +40,18 @@ class Driver:
                 stderr=log,
                 text=True,
                 env={**os.environ, **SPARK, **temporary(folder)},
-                start_new_session=True,  # a process group to be killed as one, and out of the reach of Ctrl-C
+                start_new_session=True,  # one process group, to be killed at once; Ctrl-C does not reach it
             )
         self.pid = self._process.pid
-        self._said = queue.Queue()
-        self._ears = threading.Thread(target=self._listen, daemon=True)
-        self._ears.start()
+        self._reports = queue.Queue()
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
 
     def reports(self, deadline):
-        """What the job says, an object a line; None whenever it is silent for a moment."""
+        """The job's reports, one JSON object a line; None while it prints nothing."""
         while time.monotonic() < deadline:
             try:
-                yield self._said.get(timeout=0.02)
+                yield self._reports.get(timeout=0.02)
             except queue.Empty:
                 if self._process.poll() is not None:
                     raise DemoError(f"The driver ended with status {self._process.returncode}.{self.tail()}") from None
@@ -66,12 +66,12 @@ class Driver:
         os.killpg(self.pid, number)
 
     def kill(self):
-        """Kill what still runs; return what the job had said before."""
+        """Kill what still runs; return the reports before that."""
         if self._process.poll() is None:
             self.signal(signal.SIGKILL)
             self._process.wait()
-        self._ears.join(STOP_SECONDS)
-        return [self._said.get() for _ in range(self._said.qsize())]
+        self._listener.join(STOP_SECONDS)
+        return [self._reports.get() for _ in range(self._reports.qsize())]
 
     def stop(self):
         """Ask the job to end after the batches it has planned."""
@@ -83,12 +83,12 @@ class Driver:
 
     def tail(self):
         lines = self._log.read_text(errors="replace").splitlines()[-25:]
-        return "\n".join([" The last it said:", *lines])
+        return "\n".join([" Its last output:", *lines])
 
     def _listen(self):
         for line in self._process.stdout:
-            with suppress(ValueError):  # what is not JSON is the JVM's
-                self._said.put(json.loads(line))
+            with suppress(ValueError):  # a line that is not JSON is from the JVM
+                self._reports.put(json.loads(line))
 
 
 def temporary(folder):

@@ -7,7 +7,7 @@ from rich.console import Console
 
 
 class Screen:
-    """What the user sees, 80 columns wide; plain text when it is no terminal."""
+    """What the user sees, 80 columns wide; plain text if there is no terminal."""
 
     BAR = 5
 

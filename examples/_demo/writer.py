@@ -1,4 +1,4 @@
-"""`Writer`: gives the job something to read."""
+"""`Writer`: writes the records that the job reads."""
 
 import math
 import random
@@ -11,9 +11,9 @@ WEIGHTS = (3, 2, 1)  # of what is written, per partition
 
 
 class Writer(threading.Thread):
-    """Writes words, each another, at a rate that rises and falls; `acknowledged` are those that Kafka has.
+    """Writes words, all different, at a rate that rises and falls; `acknowledged` are those that Kafka has.
 
-    Beyond `limit` it only trickles, so that there is something left to read after the kill, and after the recovery.
+    After `limit` it writes slowly, so that records are left to read after the kill, and after the recovery.
     """
 
     SECONDS = 24  # for all records, at full pace
