@@ -54,7 +54,8 @@ class StreamSpec:
         self, partitions: frozenset[TopicPartition], uncommitted: Uncommitted
     ) -> dict[TopicPartition, Position]:
         given = self.from_offsets
-        if self.params.group_id is None and (given == Group() or Group() in getattr(given, "values", tuple)()):
+        wanted = given.values() if isinstance(given, Positions) else (given,)
+        if self.params.group_id is None and Group() in wanted:
             raise ConfigError('fromOffsets says "group", and there is none: set group.id in kafkaParams.')
         if isinstance(given, Positions):
             if unknown := sorted(given.keys() - partitions):

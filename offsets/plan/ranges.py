@@ -104,15 +104,13 @@ def find_range_losses(
     ranges: Collection[OffsetRange], available: Available, topic_ids: Mapping[str, str]
 ) -> tuple[Loss, ...]:
     """What is lost of ranges that were planned before, when their topics had these ids: a replay cannot read it."""
-    found = []
-    for range_ in ranges:
-        if range_.count() > 0:
-            partition = range_.topicPartition()
-            loss = _find_loss(partition, range_.fromOffset, available, topic_ids) or _find_loss(
-                partition, range_.untilOffset, available, topic_ids
-            )
-            found += [] if loss is None else [loss]
-    return tuple(found)
+
+    def find(range_: OffsetRange, offset: int) -> Loss | None:
+        return _find_loss(range_.topicPartition(), offset, available, topic_ids)
+
+    full = [range_ for range_ in ranges if range_.count() > 0]
+    found = [find(range_, range_.fromOffset) or find(range_, range_.untilOffset) for range_ in full]
+    return tuple(loss for loss in found if loss is not None)
 
 
 def cut_ranges(ranges: Collection[OffsetRange], losses: Collection[Loss]) -> tuple[OffsetRange, ...]:
