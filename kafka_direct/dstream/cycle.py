@@ -70,6 +70,10 @@ class StreamCycle:
         self._remember_ms = 0
         self._matches_nothing = False
 
+    @property
+    def is_logged(self) -> bool:
+        return self._log is not None
+
     @contextmanager
     def ledger(self) -> Iterator[Ledger]:
         """The ledger, locked for other threads."""

@@ -44,7 +44,6 @@ class StreamDriver:
         self._settings = StreamSettings.of(ssc)
         self.cycle = StreamCycle(spec, self._settings, KafkaBrokers(spec.params))
         self._lease: LeaseKeeper | None = None
-        self._is_logged = False
         self._report: jvm.InputReport | None = None  # made by the first batch, when the context has started
         # The RDDs of running batches by batch time, and when their topics were last checked against the plan
         # (monotonic seconds). Each dict operation is atomic; the threads that share them never iterate.
@@ -69,7 +68,6 @@ class StreamDriver:
             )
         else:
             refuse_literal_secrets(self.spec.params)
-            self._is_logged = True
         self.cycle.open(offset_log, is_recovered=jvm.is_recovered(self._ssc))
         if offset_log is not None:
             self._lease = LeaseKeeper(offset_log, self._settings.batch_interval_ms, f"stream {self.spec.name}")
@@ -140,7 +138,8 @@ class StreamDriver:
             elements=self.spec.elements,
             settings=self._settings.reading,
         )
-        return KafkaRDD(self._blank[number], reader, batch.ranges, batch.id if self._is_logged else None, batch.losses)
+        batch_id = batch.id if self.cycle.is_logged else None
+        return KafkaRDD(self._blank[number], reader, batch.ranges, batch_id, batch.losses)
 
     # -- when a batch has ended
 
