@@ -104,7 +104,7 @@ class StreamCycle:
     def _begin(self) -> Reached:
         """Where a stream without a log begins. `latest` is the end when this is first asked, not at the first batch."""
         if self._first is None:
-            self._first = self.engine.begin(self._spec.start_rule(), self.engine.require_available())
+            self._first = self.engine.resolve(self._spec.start_rule(), self.engine.require_available())
         return self._first
 
     def _refuse_other_topics(self) -> None:

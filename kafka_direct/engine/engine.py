@@ -3,7 +3,7 @@
 Rule 1: it knows nothing of Spark, of a log, or of Kafka's client. It asks through the port `Brokers`.
 Rule 2: DStreams and queries use it in the same way. Its arguments hold the differences.
 
-The cycle: `begin` says where a new stream starts. Before each batch `look` asks what the brokers have, asks again
+The cycle: `resolve` says where a new stream starts. Before each batch `look` asks what the brokers have, asks again
 before it calls something a loss, accepts or refuses the losses, and gives the outlook from which the batch is planned.
 `readable` checks a batch of an earlier run before it is read again. `refuse_recreated` checks a batch that has waited
 in Spark's queue.
@@ -71,15 +71,6 @@ class Engine:
         self.losses = losses
         self._patience = patience
 
-    def begin(self, rule: StartRule, available: Available) -> Reached:
-        """Where a new stream starts, in what `require_available` has found."""
-        positions = rule.positions(frozenset(available.latest))
-        return Reached(
-            offsets=self._resolve(positions, available, rule),
-            topic_ids=available.topic_ids,
-            waiting=frozenset(p for p, position in positions.items() if isinstance(position, At)),
-        )
-
     def require_available(self) -> Available:
         """What the brokers have, refusing topics and partitions that are named and do not exist."""
         return self._patience.ask(lambda: self.brokers.require_available(self.subscription))
@@ -88,14 +79,10 @@ class Engine:
         """What the brokers have; what does not exist is left out."""
         return self._patience.ask(lambda: self.brokers.find_available(self.subscription))
 
-    def resolve(self, rule: StartRule, available: Available) -> dict[TopicPartition, int]:
-        """The offsets that the positions of a rule mean now."""
-        return self._resolve(rule.positions(frozenset(available.latest)), available, rule)
-
-    def _resolve(
-        self, positions: Mapping[TopicPartition, Position], available: Available, rule: StartRule
-    ) -> dict[TopicPartition, int]:
-        return self._patience.ask(
+    def resolve(self, rule: StartRule, available: Available) -> Reached:
+        """Where a stream stands that begins by this rule now, in what `require_available` has found."""
+        positions = rule.positions(frozenset(available.latest))
+        offsets = self._patience.ask(
             lambda: resolve_positions(
                 positions,
                 available,
@@ -106,6 +93,8 @@ class Engine:
                 refuse_no_match=rule.refuse_no_match,
             )
         )
+        waiting = frozenset(p for p, position in positions.items() if isinstance(position, At))
+        return Reached(offsets=offsets, topic_ids=available.topic_ids, waiting=waiting)
 
     def look(self, reached: Reached) -> Outlook:
         """From where the next batch can read, and how far; losses are accepted, or raised as OffsetsLost."""

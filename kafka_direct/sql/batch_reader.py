@@ -27,8 +27,8 @@ class KafkaBatchReader(PartitionReader, DataSourceReader):
     def _ranges(self) -> tuple[OffsetRange, ...]:
         engine = make_engine(self._options, KafkaBrokers(self._options.params))
         available = engine.require_available()
-        start = engine.resolve(start_rule(self._options, self._options.starting, Earliest()), available)
-        until = engine.resolve(start_rule(self._options, self._options.ending, Latest()), available)
+        start = engine.resolve(start_rule(self._options, self._options.starting, Earliest()), available).offsets
+        until = engine.resolve(start_rule(self._options, self._options.ending, Latest()), available).offsets
         for partition, offset in sorted(start.items()):
             if offset > until[partition]:
                 raise ConfigError(

@@ -66,7 +66,7 @@ class QueryCycle:
         if self._first is None:
             rule = start_rule(self._options, self._options.starting, Latest())
             available = self.engine.require_available()
-            self._first = self._reached = self.engine.begin(rule, available)
+            self._first = self._reached = self.engine.resolve(rule, available)
             self.latest = dict(available.latest)
         return self._first.offsets
 

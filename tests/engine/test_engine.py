@@ -41,7 +41,7 @@ def rule(position, **uncommitted):
 
 
 def begin(stream, wanted):
-    return stream.begin(wanted, stream.require_available())
+    return stream.resolve(wanted, stream.require_available())
 
 
 # -- where a stream begins
