@@ -21,7 +21,7 @@ _spared_modules = 0
 
 
 def hasten_task() -> None:
-    """Have the rest of a task sent at once; to be called when its first part has arrived.
+    """Make the JVM send the rest of a task at once; call it when the first part has arrived.
 
     Spark sends a task in two small parts. TCP holds the second back until the first is acknowledged. Linux delays the
     acknowledgement for 40 ms, to send it along with an answer. But the worker answers only after the second part.
@@ -32,9 +32,9 @@ def hasten_task() -> None:
 
 
 def spare_collector() -> None:
-    """Exclude what is loaded from later garbage collections; once more when a library has been loaded since.
+    """Exclude loaded modules from later garbage collections; again when a library has been loaded since.
 
-    Spark's workers collect garbage after each task, while the batch is committed. To visit all modules, pandas among
+    Spark's workers collect garbage after each task, while the batch is committed. Visiting all modules, pandas among
     them, took 40 ms of each worker's core. Some modules are loaded only after a worker's first records.
     """
     global _spared_modules  # noqa: PLW0603  it is about the process

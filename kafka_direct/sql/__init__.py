@@ -1,6 +1,6 @@
 """The data source `kafka_direct`: `spark.read` and `spark.readStream`, on PySpark's Python Data Source API.
 
-Spark makes these objects in processes of its own: the source where a DataFrame is planned, the stream's reader in one
+Spark makes these objects in its own processes: the source where a DataFrame is planned, the stream's reader in one
 process for the life of a query, `read` in the workers. Only that process keeps state between calls.
 """
 

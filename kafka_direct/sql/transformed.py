@@ -52,7 +52,7 @@ def source(
     source_name = f"kafka_direct_{uuid.uuid4().hex[:12]}"
     declared = _struct(schema)
     taken = source_schema(include_headers=False) if columns is None else _struct(columns)
-    Projection.of(declared, value_format="json", transform=transform, columns=taken)  # refuses a wrong schema at once
+    Projection.of(declared, value_format="json", transform=transform, columns=taken)  # refuses a wrong schema now
 
     class TransformedSource(KafkaDirectSource):
         """Defined here, so that its pickle contains the function."""

@@ -29,7 +29,7 @@ class DockerKafka:
     """A cluster of `nodes` containers on a network of their own, each on a free port of this machine.
 
     Raises:
-        KafkaStartError: no Docker endpoint answers, the image cannot be had, or a node does not come up.
+        KafkaStartError: no Docker endpoint answers, the image cannot be downloaded, or a node does not start.
     """
 
     def __init__(self, nodes: int = 1, *, image: str = IMAGE, timeout: float = 120.0) -> None:
@@ -112,5 +112,5 @@ def _ping() -> None:
 
 
 def _tail(node: DockerContainer) -> str:
-    said: bytes = b"".join(node.get_logs())
-    return said[-TAIL_BYTES:].decode(errors="replace")
+    output: bytes = b"".join(node.get_logs())
+    return output[-TAIL_BYTES:].decode(errors="replace")

@@ -158,7 +158,7 @@ class FakeKafka:
         return sum(map(len, self._ends_behind.values()))
 
     def see_end(self, partition: TopicPartition, end: int) -> int | None:
-        """The end of a partition as the broker that is asked has it, None if it does not know the partition."""
+        """The end of a partition by the broker that is asked; None if it does not know the partition."""
         behind = self._ends_behind.get(partition)
         return behind.popleft() if behind else end
 
