@@ -38,12 +38,12 @@ class Contest:
     def run(self, rounds, warm_ups=1):
         for number in range(warm_ups + rounds):
             for name, work in self.contestants.items():
-                turn = self._turn(name, work)
+                measured = self._measure(name, work)
                 if number >= warm_ups:
-                    self.turns.setdefault(name, []).append(turn)
+                    self.turns.setdefault(name, []).append(measured)
         return self
 
-    def _turn(self, name, work):
+    def _measure(self, name, work):
         with Meter() as meter:
             began = time.perf_counter()
             answer, seconds = work(), None

@@ -151,7 +151,7 @@ def _set_checkpoint(ssc: StreamingContext, name: str, value: Any) -> None:
 
 
 def keep_newest_checkpoint(ssc: StreamingContext) -> None:
-    """Have a recovered context write its checkpoints under the newest name that is there, while it runs old batches.
+    """Have a recovered context write its checkpoints under the newest name in use, while it runs old batches.
 
     Spark names a checkpoint file after the newest batch time it has seen, and keeps the ten newest. A recovered context
     has seen none, so the checkpoints of the batches that it runs again get old names. They sort before the checkpoint
