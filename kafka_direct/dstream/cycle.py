@@ -65,7 +65,7 @@ class StreamCycle:
         # Never held during a call to the brokers or into the JVM: Spark's generator holds its graph when it waits here.
         self._lock = threading.RLock()
         self._log: OffsetLog | None = None
-        self._ledger = Ledger(is_logged=False)
+        self._ledger = Ledger()
         self._first: Reached | None = None
         self._remember_ms = 0
         self._matches_nothing = False

@@ -48,6 +48,7 @@ class Driver:
         slide=1,
         max_rate=None,
         min_rate=None,
+        remember=1,
         **settings,
     ):
         given = {"rate": RateSettings(), "batch_interval_ms": SECOND, "fail_on_data_loss": True, "poll_seconds": 1.0}
@@ -64,11 +65,11 @@ class Driver:
             min_rate=min_rate,
         )
         self.log = None if checkpoint is None else OffsetLog(str(checkpoint), "s")
-        self.cycle = StreamCycle(
-            spec, StreamSettings(**{**given, **settings}), kafka.brokers(group=group), lambda _: None
-        )
+        self.made = spec, StreamSettings(**{**given, **settings})
+        self.waits = []
+        self.cycle = StreamCycle(*self.made, kafka.brokers(group=group), self.waits.append)
         self.cycle.open(self.log, is_recovered=recovered)
-        self.cycle.started(OutputTimes(zero_ms=0, slides_ms=frozenset({slide * SECOND})), SECOND)
+        self.cycle.started(OutputTimes(zero_ms=0, slides_ms=frozenset({slide * SECOND})), remember * SECOND)
 
     @property
     def ledger(self):
@@ -197,14 +198,14 @@ def test_without_a_log_a_stream_begins_at_its_group(kafka):
 def test_an_offset_beyond_the_end_is_waited_for(kafka, tmp_path):
     """It is the user's, so nothing is lost; a logged position beyond the end would be."""
     driver = Driver(kafka, tmp_path, start={T0: 12})
-    waiting = driver.batch(1)
+    waiting = [driver.batch(1), driver.batch(2)]
     kafka.append("t", 0, 5)
 
-    assert waiting == (0, {0: (12, 12), 1: (0, 10)})
-    assert driver.batch(2) == (1, {0: (12, 15), 1: (10, 10)})
+    assert waiting == [(0, {0: (12, 12), 1: (0, 10)}), (1, {0: (12, 12), 1: (10, 10)})]
+    assert driver.batch(3) == (2, {0: (12, 15), 1: (10, 10)})
     kafka.truncate("t", 0, 3)
     with pytest.raises(OffsetsLost):
-        driver.batch(3)
+        driver.batch(4)
 
 
 def test_a_topic_that_is_gone_and_comes_back(kafka, tmp_path):
@@ -276,6 +277,7 @@ def test_brokers_that_are_away_for_a_while_are_waited_for(kafka, tmp_path):
     kafka.fail_next(3)
 
     assert driver.batch(1) == (0, {0: (0, 10), 1: (0, 10)})
+    assert driver.waits == [0.01, 0.01, 0.01]
 
 
 def test_nothing_is_written_when_planning_fails(kafka, tmp_path):
@@ -293,12 +295,15 @@ def test_nothing_matches_yet(kafka, tmp_path, caplog):
     """A pattern may match nothing; that is said once, and a topic that comes is read from its beginning."""
     driver = Driver(kafka, tmp_path, topics=re.compile("later.*"))
     with caplog.at_level(logging.WARNING):
-        empty = [driver.batch(1), driver.batch(2)]
+        empty = [driver.batch(1)]
+        said = caplog.text
+        empty.append(driver.batch(2))
     kafka.create_topic("later-1")
     kafka.append("later-1", 0, 3)
 
     assert empty == [(0, {}), (1, {})]
-    assert caplog.text.count("nothing matches") == 1
+    assert said == caplog.text
+    assert said.count("nothing matches") == 1
     assert driver.batch(3) == (2, {0: (0, 3)})
 
 
@@ -321,7 +326,7 @@ def test_batches_in_flight_are_counted(kafka, tmp_path):
     assert [sum(b - a for a, b in driver.batch(n)[1].values()) for n in (1, 2)] == [4, 0]
 
 
-def test_a_log_of_other_topics_is_refused(kafka, tmp_path):
+def test_a_log_of_other_topics_is_refused(kafka, tmp_path, caplog):
     """It is most likely another stream's; to give the position up is the user's word."""
     Driver(kafka, tmp_path).batch(1)
     kafka.create_topic("u")
@@ -329,6 +334,8 @@ def test_a_log_of_other_topics_is_refused(kafka, tmp_path):
     with pytest.raises(ConfigError, match="stands at t-0, which the stream does not read"):
         Driver(kafka, tmp_path, topics=("u",))
     assert Driver(kafka, tmp_path, topics=("u",), fail_on_data_loss=False).batch(2)[0] == 0
+    assert "stands at t-0, which the stream does not read: it reads" in caplog.text
+    assert "its position is given up" in caplog.text
 
 
 def test_where_the_next_batch_continues(kafka, tmp_path):
@@ -350,6 +357,81 @@ def test_the_old_batches_are_pruned(kafka, tmp_path):
     kept = [batch.id for batch in driver.log.load()]
 
     assert kept == list(range(21, 125))  # a hundred, and those since the last pruning
+
+
+def test_each_old_batch_is_pruned_once(kafka, tmp_path, monkeypatch):
+    """Its files are gone; under a window, whose batches end together, as well."""
+    driver, pruned = Driver(kafka, tmp_path, slide=2), []
+    prune = driver.log.prune
+
+    def record(ids):
+        pruned.extend(ids)
+        prune(ids)
+
+    monkeypatch.setattr(driver.log, "prune", record)
+    for seconds in range(1, 127):
+        driver.batch(seconds)
+        if seconds % 2 == 0:
+            driver.end(seconds)
+
+    assert pruned == list(range(22))
+
+
+def test_without_a_log_batches_follow_each_other(kafka):
+    """A stream without a checkpoint has nothing to commit and nothing to prune."""
+    driver = Driver(kafka)
+    batches = []
+    for seconds in (1, 2):
+        batches.append(driver.batch(seconds))
+        driver.end(seconds)
+        kafka.append("t", 0, 5)
+
+    assert batches == [(0, {0: (0, 10), 1: (0, 10)}), (1, {0: (10, 15), 1: (10, 10)})]
+    with driver.cycle.ledger() as ledger:
+        assert ledger.finished() == {T0: 15, T1: 10}
+
+
+def test_what_spark_may_ask_for_is_not_pruned(kafka, tmp_path):
+    """A window of a minute is computed anew after a recovery, from a checkpoint that is not the newest."""
+    driver = Driver(kafka, tmp_path, remember=60)
+    for seconds in range(1, 126):
+        driver.batch(seconds)
+        driver.end(seconds)
+
+    assert [batch.id for batch in driver.log.load()] == list(range(125))
+
+
+def test_before_the_start_a_stream_says_where_it_will_begin(kafka, tmp_path):
+    """As the start will find it: in the log, or asked of the brokers once and kept."""
+    spec, settings = Driver(kafka, reset="latest").made
+    cycle = StreamCycle(spec, settings, kafka.brokers())
+    cycle.check(None)
+    kafka.append("t", 0, 5)
+
+    assert cycle.next_offsets(None) == {T0: 10, T1: 10}
+    cycle.open(None, is_recovered=False)
+    assert cycle.next_offsets(None) == {T0: 10, T1: 10}
+
+
+def test_a_log_that_knows_the_place_asks_nobody(kafka, tmp_path):
+    """Where a new stream would begin is no question then."""
+    Driver(kafka, tmp_path).batch(1)
+    before = len(kafka.questions)
+    driver = Driver(kafka, tmp_path)
+
+    assert driver.cycle.next_offsets(driver.log) == {T0: 10, T1: 10}
+    assert len(kafka.questions) == before
+
+
+def test_without_a_log_a_failed_batch_is_over(kafka, tmp_path):
+    """Nothing of it runs again, so it is not among what has to; with a log it is."""
+    logged, plain = Driver(kafka, tmp_path), Driver(kafka)
+    for driver in (logged, plain):
+        driver.batch(1)
+        driver.end(1, failure="ValueError: 7")
+
+    with logged.cycle.ledger() as with_log, plain.cycle.ledger() as without:
+        assert (with_log.unfinished_times(), without.unfinished_times()) == ([SECOND], [])
 
 
 def test_a_log_that_goes_on_after_a_reset(kafka, tmp_path):
@@ -433,13 +515,16 @@ def test_a_wrong_rate_is_refused_at_once(kafka):
 
 def test_the_streams_own_rates_win(kafka):
     """Over those of SparkConf; 0 is a rate like any other, and counts as no cap."""
+    kafka.create_topic("u")
     caps = RateSettings(max_rate_per_partition=4, min_rate_per_partition=1)
     interval = {"rate": caps, "batch_interval_ms": 2 * SECOND}
+    kafka.append("u", 0, 10_000)
 
     assert Driver(kafka, **interval).batch(2) == (0, {0: (0, 8), 1: (0, 8)})
     assert Driver(kafka, **interval, max_rate=2).batch(2) == (0, {0: (0, 4), 1: (0, 4)})
     assert Driver(kafka, **interval, max_rate=0).batch(2) == (0, {0: (0, 10), 1: (0, 10)})
     assert Driver(kafka, **interval, min_rate=9).batch(2) == (0, {0: (0, 9), 1: (0, 9)})
+    assert Driver(kafka, **interval, topics=("u",), max_rate=4000).batch(2) == (0, {0: (0, 8000)})
     floor = {"rate": RateSettings(max_rate_per_partition=1, min_rate_per_partition=6)}
     assert Driver(kafka, **floor).batch(2) == (0, {0: (0, 6), 1: (0, 6)})
     assert Driver(kafka, **floor, min_rate=0).batch(2) == (0, {0: (0, 1), 1: (0, 1)})
@@ -490,20 +575,24 @@ def test_a_batch_that_became_no_jobs_is_given_up(kafka, tmp_path, caplog):
     driver = Driver(kafka, tmp_path)
     driver.batch(1)
     driver.cycle.abandon(SECOND)
+    driver.batch(2)
+    driver.end(2)
 
     assert driver.ledger.running_times() == set()
-    assert driver.committed_ids() == []
+    assert driver.committed_ids() == [1]
     assert "Spark made no jobs of it" in caplog.text
-    assert Driver(kafka, tmp_path).batch(2)[0] == 0
+    assert Driver(kafka, tmp_path).batch(3)[0] == 0
 
 
 def test_a_replay_is_said(kafka, tmp_path, caplog):
     """An operator who sees old records again sees why."""
     Driver(kafka, tmp_path).batch(1)
     with caplog.at_level(logging.INFO):
-        Driver(kafka, tmp_path).batch(2)
+        driver = Driver(kafka, tmp_path)
+        driver.batch(2)
+        driver.batch(3)
 
-    assert "stream s runs batch 0 again, with the ranges of its first run" in caplog.text
+    assert caplog.messages == ["stream s runs batch 0 again, with the ranges of its first run"]
 
 
 def test_a_log_that_cannot_be_pruned_is_no_error(kafka, tmp_path, caplog, monkeypatch):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from dataclasses import replace
 
 import pytest
 
-from kafka_direct.engine import Engine, Patience, StartRule, Uncommitted
+from kafka_direct.engine import Engine, Patience, StartRule, Uncommitted, resolve_positions
 from kafka_direct.errors import BrokerUnavailable, ConfigError, OffsetsLost
 from kafka_direct.offsets import LossCause, LossPolicy, OffsetRange, Reached, TopicPartition
-from kafka_direct.offsets.model.position import At, Earliest, Group, Latest, Since
+from kafka_direct.offsets.model.position import Ago, At, Earliest, Group, Latest, Since
 from kafka_direct.options import Subscription
 from kafka_direct.testing import FakeKafka
 
@@ -107,6 +108,55 @@ def test_a_time_after_the_last_record(kafka):
     assert begin(engine(kafka), rule(Since(5000))).offsets == {T0: 10, T1: 10}
     with pytest.raises(ConfigError, match="t-0 has no record at or after @1970-01-01T00:00:05Z"):
         begin(engine(kafka), late)
+    assert begin(engine(kafka), replace(rule(Since(1000)), refuse_no_match=True)).offsets == {T0: 0, T1: 0}
+
+
+def test_the_first_partition_without_a_record_is_named(kafka):
+    """With its own time, whatever order the positions have."""
+    times = {T1: Since(6000), T0: Since(5000)}
+    late = StartRule(positions=lambda _: times, uncommitted=Uncommitted(default=Latest()), refuse_no_match=True)
+
+    with pytest.raises(ConfigError, match="t-0 has no record at or after @1970-01-01T00:00:05Z"):
+        begin(engine(kafka), late)
+
+
+def test_a_time_ago_is_counted_from_now(kafka):
+    """To the minute; what was written before it is left out."""
+    now_ms, minute = time.time_ns() // 1_000_000, 60_000
+    kafka.append("t", 0, 1, timestamp_ms=now_ms - 10 * minute)
+
+    assert begin(engine(kafka), rule(Ago(15 * minute))).offsets[T0] == 10
+    assert begin(engine(kafka), rule(Ago(5 * minute))).offsets[T0] == 11
+
+
+def test_the_offsets_that_positions_mean_now(kafka):
+    """A batch asks so for its start and for its end, of one answer of the brokers."""
+    stream = engine(kafka)
+    available = stream.find_available()
+    kafka.append("t", 0, 5)
+
+    assert stream.resolve(rule(Earliest(plus=2)), available) == {T0: 2, T1: 2}
+    assert stream.resolve(rule(Latest()), available) == {T0: 10, T1: 10}
+
+
+def test_positions_without_a_rule(kafka):
+    """As the command line resolves them: no committed offset, and no record since a time, is the end."""
+    brokers, available = kafka.brokers(), engine(kafka).find_available()
+
+    assert resolve_positions(
+        {T0: Group(), T1: Since(5000)},
+        available,
+        find_times=brokers.find_times,
+        committed=brokers.committed,
+        now_ms=0,
+    ) == {T0: 10, T1: 10}
+
+
+def test_nothing_is_asked_that_no_position_needs(kafka):
+    """An offset needs neither times nor a group."""
+    available = engine(kafka).find_available()
+
+    assert resolve_positions({T0: At(3)}, available, find_times=None, committed=None, now_ms=0) == {T0: 3}
 
 
 def test_a_topic_that_does_not_exist_is_refused(kafka):
@@ -124,9 +174,12 @@ def stand(kafka):
 
 
 def test_without_a_loss_everything_goes_on(kafka):
-    """The outlook is from the position to the end, and the lag is what lies between."""
-    outlook = engine(kafka).look(stand(kafka))
+    """The outlook is from the position to the end, and the lag is what lies between; the brokers are asked once."""
+    reached = stand(kafka)
+    before = len(kafka.questions)
+    outlook = engine(kafka).look(reached)
 
+    assert kafka.questions[before:] == ["find_available"]
     assert (outlook.start.offsets, outlook.ends, outlook.lag()) == ({T0: 5, T1: 5}, {T0: 10, T1: 10}, {T0: 5, T1: 5})
 
 
@@ -187,6 +240,17 @@ def test_what_a_late_broker_says_is_no_loss(kafka, end):
 
     assert engine(kafka, wait=waits.append).look(reached).start.losses == ()
     assert waits == [0.5, 0.5, 0.5]
+
+
+def test_a_loss_that_lasts_does_not_hide_one_that_passes(kafka):
+    """Beside a partition that has aged out, one with a late broker is asked for again."""
+    reached = stand(kafka)
+    kafka.delete_records("t", 1, 8)
+    kafka.fall_behind("t", 0, end=3)
+
+    losses = engine(kafka, fails=False).look(reached).start.losses
+
+    assert [(loss.topic_partition, loss.cause) for loss in losses] == [(T1, LossCause.AGED_OUT)]
 
 
 @pytest.mark.parametrize("end", [3, None])
@@ -329,6 +393,17 @@ def test_a_batch_that_waited_beside_a_new_topic_is_refused(kafka, fails, remedy)
 
     with pytest.raises(OffsetsLost, match=rf"Batch 7 waited meanwhile, and is not committed\. .*{remedy}"):
         engine(kafka, fails=fails).refuse_recreated([(7, PLANNED, ids)])
+
+
+def test_one_new_topic_among_others_refuses_the_batch(kafka):
+    """The others are the same."""
+    kafka.create_topic("u")
+    kafka.append("u", 0, 9)
+    ids = engine(kafka, ["t", "u"]).find_available().topic_ids
+    kafka.recreate("u")
+
+    with pytest.raises(OffsetsLost, match="u-0 topic recreated"):
+        engine(kafka, ["t", "u"]).refuse_recreated([(7, (*PLANNED, OffsetRange("u", 0, 0, 9)), ids)])
 
 
 def test_a_batch_that_waited_does_not_wait_for_brokers(kafka):

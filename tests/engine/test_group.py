@@ -7,7 +7,6 @@ import threading
 import pytest
 
 from kafka_direct.engine import GroupFollower
-from kafka_direct.engine.group import REFRESH_SECONDS, RETRY_SECONDS
 from kafka_direct.errors import ArgumentTypeError, BrokerUnavailable
 from kafka_direct.offsets import OffsetRange, TopicPartition
 from kafka_direct.testing import FakeKafka
@@ -53,38 +52,50 @@ def test_finished_work_is_committed_once(follower, kafka):
     assert (kafka.groups["g"], commits(kafka)) == ({T0: 5, T1: 0}, 1)
 
 
+def test_what_has_moved_on_is_committed(follower, kafka):
+    """And nothing else: the other partitions have their offset already."""
+    follower.commit({T0: 5, T1: 0}, wait_seconds=10)
+    kafka.groups["g"].clear()
+    follower.commit({T0: 6, T1: 0}, wait_seconds=10)
+
+    assert kafka.groups["g"] == {T0: 6}
+
+
 def test_it_is_committed_again_each_hour(follower, kafka, clock):
     """Brokers forget what is not committed for a week."""
-    follower.commit({T0: 5}, wait_seconds=10)
-    clock.now += REFRESH_SECONDS + 1
-    follower.commit({T0: 5}, wait_seconds=10)
+    made = []
+    for seconds in (0, 3600, 1, 1):
+        clock.now += seconds
+        follower.commit({T0: 5}, wait_seconds=10)
+        made.append(commits(kafka))
 
-    assert commits(kafka) == 2
+    assert made == [1, 1, 2, 2]
 
 
 def test_a_failed_commit_is_tried_again(follower, kafka, clock):
-    """When work has moved on, or after a while; an idle query that asks every 10 ms does not insist."""
+    """When work has moved on, or after ten seconds; an idle query that asks every 10 ms does not insist."""
     kafka.fail_next(1, of="commit")
-    for _ in range(5):
+    made = []
+    for seconds in (0, 0, 9, 1):
+        clock.now += seconds
         follower.commit({T0: 5}, wait_seconds=10)
-    first = commits(kafka)
-    clock.now += RETRY_SECONDS
-    follower.commit({T0: 5}, wait_seconds=10)
+        made.append(commits(kafka))
 
-    assert (first, commits(kafka), kafka.groups["g"]) == (1, 2, {T0: 5})
+    assert (made, kafka.groups["g"]) == ([1, 1, 1, 2], {T0: 5})
 
 
-def test_a_failed_commit_is_made_good_by_the_next(follower, kafka):
-    """All that is not committed yet goes into it."""
+def test_a_failed_commit_is_made_good_by_the_next(follower, kafka, caplog):
+    """All that is not committed yet goes into it; the failure is said."""
     kafka.fail_next(1, of="commit")
     follower.commit({T0: 5, T1: 1}, wait_seconds=10)
     follower.commit({T0: 6, T1: 1}, wait_seconds=10)
 
     assert kafka.groups["g"] == {T0: 6, T1: 1}
+    assert caplog.text.count("the consumer group was not told of finished work, which the log has") == 1
 
 
-def test_a_coordinator_that_is_away_holds_nothing_up(clock):
-    """The stream goes on, and of the commits that wait only the newest is made."""
+def test_a_coordinator_that_is_away_holds_nothing_up(clock, caplog):
+    """The stream goes on, and of the commits that wait only the newest is made. A caller that has waited hears it."""
     reached, release, seen = threading.Event(), threading.Event(), []
 
     class Slow:
@@ -99,23 +110,34 @@ def test_a_coordinator_that_is_away_holds_nothing_up(clock):
     follower.commit({T0: 1}, wait_seconds=0.01)
     assert reached.wait(10)
     for offset in (2, 3, 4):
-        follower.commit({T0: offset}, wait_seconds=0.01)
+        follower.commit({T0: offset})
     release.set()
     follower.close()
 
+    assert caplog.text.count("the consumer group has not answered for 0.01 s; the stream goes on") == 1
+    assert len(caplog.records) == 1
     assert seen == [{T0: 1}, {T0: 4}]
 
 
 def test_a_request_is_answered_when_its_ends_are_reached(follower):
-    """Not before all of them are."""
+    """Not before all of them are, and once."""
     answers = []
     follower.request([OffsetRange("t", 0, 0, 5), OffsetRange("t", 1, 0, 3)], lambda *a: answers.append(a))
     follower.commit({T0: 5, T1: 2}, wait_seconds=10)
     early = list(answers)
     follower.commit({T0: 5, T1: 3}, wait_seconds=10)
+    follower.commit({T0: 6, T1: 3}, wait_seconds=10)
 
     assert early == []
     assert answers == [({T0: 5, T1: 3}, None)]
+
+
+def test_a_request_needs_no_callback(follower, caplog):
+    """Nobody is told, and nothing is said."""
+    follower.request([OffsetRange("t", 0, 0, 5)], None)
+    follower.commit({T0: 5}, wait_seconds=10)
+
+    assert caplog.messages == []
 
 
 def test_a_request_for_what_is_committed_already_is_answered(follower):
@@ -138,13 +160,14 @@ def test_a_request_hears_of_a_failure(follower, kafka):
     assert isinstance(answers[0][1], BrokerUnavailable)
 
 
-def test_a_callback_that_fails_harms_nobody(follower, kafka):
+def test_a_callback_that_fails_harms_nobody(follower, kafka, caplog):
     """It is the user's code on our thread; the next commit comes all the same."""
     follower.request([OffsetRange("t", 0, 0, 5)], lambda *_: 1 / 0)
     follower.commit({T0: 5}, wait_seconds=10)
     follower.commit({T0: 6}, wait_seconds=10)
 
     assert kafka.groups["g"] == {T0: 6}
+    assert caplog.messages == ["a callback of commitAsync failed"]
 
 
 def test_the_highest_end_of_a_partition_counts(follower):
@@ -156,10 +179,20 @@ def test_the_highest_end_of_a_partition_counts(follower):
     assert answers == [{T0: 9}]
 
 
-def test_only_ranges_can_be_requested(follower):
+def test_an_end_at_the_first_offset_is_an_end(follower):
+    """An empty partition has nothing to wait for."""
+    answers = []
+    follower.request([OffsetRange("t", 0, 0, 0)], lambda *a: answers.append(a[0]))
+    follower.commit({T0: 0}, wait_seconds=10)
+
+    assert answers == [{T0: 0}]
+
+
+@pytest.mark.parametrize("ranges", [[5], [OffsetRange("t", 0, 0, 5), 5]])
+def test_only_ranges_can_be_requested(follower, ranges):
     """An offset is not a range."""
     with pytest.raises(ArgumentTypeError, match="OffsetRange"):
-        follower.request([5], None)
+        follower.request(ranges, None)
 
 
 def test_what_waits_is_tried_before_the_end(kafka, clock):

@@ -32,6 +32,18 @@ def test_brokers_that_have_answered_are_asked_again():
         ask()
 
 
+def test_each_question_that_is_repeated_is_said(caplog):
+    """With how many are left, so that nobody takes the wait for a standstill."""
+    _, ask = asked([1, None, None, 2])
+    ask()
+    ask()
+
+    assert [message.partition(": ")[0] for message in caplog.messages] == [
+        "the brokers did not answer; asking again, 3 times at most",
+        "the brokers did not answer; asking again, 2 times at most",
+    ]
+
+
 def test_brokers_that_never_answered_are_not():
     """A wrong address is reported soon."""
     _, ask = asked([None, 1])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from kafka_direct.errors import BrokerUnavailable, OffsetsLost
@@ -38,7 +40,8 @@ class Query:
         """A new process; what Spark has logged stays."""
         options = SourceOptions.parse(self.options, "stream")
         group = self.options.get("kafka.group.id")
-        self.cycle = QueryCycle(options, self.kafka.brokers(group=group), lambda _: None)
+        self.waits = []
+        self.cycle = QueryCycle(options, self.kafka.brokers(group=group), self.waits.append)
 
     def batch(self, *, is_once=False):
         """Plan and run one micro-batch; its ranges, as offsets by partition."""
@@ -222,11 +225,12 @@ def test_a_group_that_has_committed_nothing_begins_at_latest(kafka):
 
 
 def test_brokers_that_are_away_are_asked_again(kafka):
-    """As often as the option says."""
-    query = Query(kafka, **{"fetchOffset.numRetries": "2"})
+    """As often as one option says, and as far apart as another."""
+    query = Query(kafka, **{"fetchOffset.numRetries": "2", "fetchOffset.retryIntervalMs": "70"})
     query.batch()
     kafka.fail_next(2)
     assert query.batch() == {0: (0, 10), 1: (0, 10)}
+    assert query.waits == [0.07, 0.07]
 
     kafka.fail_next(3)
     with pytest.raises(BrokerUnavailable):
@@ -270,4 +274,145 @@ def test_an_end_before_its_start_reads_nothing():
     query = Query(kafka)
 
     assert query.cycle.ranges({T0: 7}, {T0: 3}) == ()
+    assert query.cycle.ranges({T0: 3}, {T0: 3}) == ()
     assert query.cycle.ranges({}, {T0: 3}) == (OffsetRange("t", 0, 0, 3),)
+
+
+def test_the_ranges_of_a_replay_are_in_order(kafka):
+    """Whatever order Spark's log has."""
+    ranges = Query(kafka).cycle.ranges({T1: 1, T0: 2}, {T1: 5, T0: 6})
+
+    assert ranges == (OffsetRange("t", 0, 2, 6), OffsetRange("t", 1, 1, 5))
+
+
+def test_a_replay_in_a_partition_that_is_gone(kafka):
+    """All that was planned there is lost, from the first offset on."""
+    with pytest.raises(OffsetsLost, match="t-7 partition deleted: wanted offset 0"):
+        Query(kafka).cycle.ranges({}, {TopicPartition("t", 7): 3})
+
+
+def test_the_start_is_found_once(kafka):
+    """Spark asks twice, and latest is another offset by then."""
+    query = Query(kafka, startingOffsets="latest")
+    start = dict(query.cycle.begin())
+    kafka.append("t", 0, 5)
+
+    assert dict(query.cycle.begin()) == start == {T0: 10, T1: 10}
+
+
+def test_the_first_batch_is_the_first_once(kafka):
+    """Also if Spark does not ask for its ranges, as they are empty."""
+    query = Query(kafka)
+    start = query.cycle.begin()
+
+    assert query.cycle.next_end(start, is_once=False) == start
+    assert query.cycle.next_end(start, is_once=False) == {T0: 10, T1: 10}
+    assert query.cycle.begin() == start
+    assert query.cycle.next_end(start, is_once=False) == {T0: 10, T1: 10}
+
+
+def test_trigger_once_reads_a_new_partition_at_once(kafka):
+    """The next run may be a day away."""
+    query = Query(kafka)
+    query.batch(is_once=True)
+    kafka.add_partitions("t")
+    kafka.append("t", 2, 3)
+    query.restart()
+
+    assert query.batch(is_once=True) == {2: (0, 3)}
+
+
+def test_the_ranges_of_a_planned_batch_ask_nobody(kafka):
+    """They were looked at when they were planned, a moment ago."""
+    query = Query(kafka)
+    query.batch()
+    start, end = query.ends[-1], query.cycle.next_end(query.ends[-1], is_once=False)
+    before = len(kafka.questions)
+
+    assert query.read(start, end) == {0: (0, 10), 1: (0, 10)}
+    assert len(kafka.questions) == before
+
+
+def test_the_ends_that_spark_shows(kafka):
+    """As the brokers had them when the batch was planned; what a run of AvailableNow leaves out is among them."""
+    query = Query(kafka)
+    query.batch()
+    query.restart()
+    query.cycle.freeze()
+    frozen = dict(query.cycle.latest)
+    kafka.append("t", 0, 5)
+    query.batch()
+
+    assert frozen == {T0: 10, T1: 10}
+    assert query.cycle.latest == {T0: 15, T1: 10}
+    assert query.ends[-1] == {T0: 10, T1: 10}
+
+
+def test_a_topic_that_is_created_anew_while_available_now_runs(kafka):
+    """The run began in the topic as it was, so its first batch tells the two apart."""
+    query = Query(kafka)
+    query.batch()
+    query.batch()
+    query.restart()
+    query.cycle.freeze()
+    kafka.recreate("t")
+    kafka.append("t", 0, 20)
+
+    with pytest.raises(OffsetsLost, match="t-0 topic recreated"):
+        query.batch()
+
+
+def test_a_deleted_topic_ends_the_query(kafka):
+    """Its position is kept only where losses are accepted."""
+    query = Query(kafka, subscribePattern="t")
+    query.batch()
+    query.batch()
+    kafka.delete_topic("t")
+
+    with pytest.raises(OffsetsLost, match="t-0 partition deleted"):
+        query.batch()
+
+
+def test_a_topic_that_stays_away_is_reported_once(kafka, caplog):
+    """Not by each batch; the group is not told of it meanwhile, and of the others it is."""
+    kafka.create_topic("tu")
+    kafka.append("tu", 0, 10)
+    query = Query(kafka, subscribePattern="t.*", failOnDataLoss="false", **{"kafka.group.id": "g"})
+    query.batch()
+    query.batch()
+    kafka.delete_topic("t")
+    kafka.groups.clear()
+    query.batch()
+    kafka.append("tu", 0, 5)
+    query.batch()
+    query.batch()
+    said = [r.getMessage() for r in caplog.records if "goes on after a loss" in r.getMessage()]
+
+    assert len(said) == 2  # one of each partition
+    assert caplog.text.count("the consumer group was not told") == 1  # before the query saw that the topic is gone
+    assert kafka.groups["g"] == {TopicPartition("tu", 0): 15}
+
+
+def test_a_query_without_a_group_commits_nothing(kafka):
+    """No thread waits for commits that never come."""
+    before = set(threading.enumerate())
+    query = Query(kafka)
+    query.batch()
+    query.batch()
+    query.batch()
+
+    assert not set(threading.enumerate()) - before
+    with_group = Query(kafka, **{"kafka.group.id": "g"})
+    with_group.batch()
+    with_group.batch()
+    assert [t.name for t in set(threading.enumerate()) - before] == ["kafka-direct-group_0"]
+
+
+def test_backpressure_learns_from_the_batches(kafka):
+    """The first one that reads is small, and shows that records can go much faster."""
+    kafka.append("t", 0, 100_000)
+    query = Query(kafka, backpressure="true", initialRate="10", targetBatchDuration="1s")
+    sizes = [sum(until - start for start, until in query.batch().values()) for _ in range(3)]
+
+    assert sizes[:2] == [0, 10]
+    assert sizes[2] > 100  # a batch here takes milliseconds
