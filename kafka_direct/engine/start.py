@@ -84,8 +84,8 @@ def resolve_positions(  # noqa: PLR0913
 def _without_group(
     positions: Mapping[TopicPartition, Position], committed: Committed, uncommitted: Uncommitted
 ) -> dict[TopicPartition, Position]:
-    grouped = [partition for partition, position in positions.items() if position == Group()]
-    known = committed(grouped) if grouped else {}
+    # Also of the partitions with another position: a commit in one of them shows that the stream has run before.
+    known = committed(list(positions)) if Group() in positions.values() else {}
     return {
         partition: position
         if position != Group()

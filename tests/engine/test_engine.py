@@ -86,6 +86,14 @@ def test_a_partition_that_the_group_never_committed(kafka, committed, uncommitte
     assert begin(engine(kafka, group="g"), rule(Group(), **uncommitted)).offsets[T1] == offset
 
 
+def test_a_commit_in_a_partition_with_a_start_of_its_own_counts(kafka):
+    """The group has run before (docs/decisions/0041), so what is new beside it begins at its earliest offset."""
+    kafka.commit("g", {T0: 5})
+    begins = StartRule(positions=lambda _: {T0: At(2), T1: Group()}, uncommitted=Uncommitted(default=Latest()))
+
+    assert begin(engine(kafka, group="g"), begins).offsets == {T0: 2, T1: 0}
+
+
 def test_a_partition_without_a_commit_can_be_refused(kafka):
     """auto.offset.reset=error means so, also for one partition of many."""
     kafka.commit("g", {T0: 5})
