@@ -43,6 +43,7 @@ crash: ready  ## Kill driver, workers and brokers at random moments and compare 
 kills: ready  ## Chains of kills of streams and queries, at every moment of a batch (KILLS=64 KILL_SEED=random)
 	KILLS=$${KILLS:-64} SOURCE_KILLS=$${SOURCE_KILLS:-14} $(BIN)/python -m pytest integration_tests/test_kill.py \
 		integration_tests/test_source_kill.py $(PYTEST_ARGS)
+
 mutants: $(VENV)/.installed  ## Break the ledger and the engine in many ways, and see the unit tests fail (MUTANTS_ARGS="--help")
 	@$(BIN)/python scripts/mutants.py $(MUTANTS_ARGS)
 
