@@ -263,7 +263,7 @@ def test_what_was_prefetched_is_freed(kafka, kafka_topic, kafka_produce, library
     Else each partition that a worker has read would keep some megabytes of what lies behind its range.
     """
     topic = kafka_topic(partitions=2)
-    kafka_produce(topic, ["x" * 100] * 40_000, config={"linger.ms": 5, "batch.size": 16_384})
+    kafka_produce(topic, ["x" * 100] * 40_000, partition=0, config={"linger.ms": 5, "batch.size": 16_384})
     kafka_produce(topic, ["y"], partition=1)
     length = library.client["rd_kafka_queue_length"]
     length.restype, length.argtypes = ctypes.c_size_t, [ctypes.c_void_p]
