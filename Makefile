@@ -20,7 +20,7 @@ unit: ready  ## Unit tests: no network, no JVM
 	$(BIN)/python -m coverage report
 
 integration: ready  ## Integration tests: real Spark, real Kafka
-	$(BIN)/python -m pytest integration_tests -n 2 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	$(BIN)/python -m pytest integration_tests -n 3 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 test-jvm: java $(VENV)-jvm/.installed  ## The data source against the JVM's own, on PySpark 4.2.0 (not part of make test)
 	PYSPARK_PYTHON=$(CURDIR)/$(VENV)-jvm/bin/python $(VENV)-jvm/bin/python -m pytest jvm_tests $(PYTEST_ARGS)

@@ -38,13 +38,15 @@ _KINDS = {
 def persisted(instance: object, kind: str, state: Any, *, later: dict[str, Any] | None = None) -> tuple[Any, ...]:
     """What `__reduce__` of a persisted class gives. `state` is plain data, and what the user gave.
 
-    `later` is set when the instance is there, as it may refer to that. A subclass is the user's: it is pickled like
-    any other object, by the user's own path.
+    `later` is set when the instance is there, as it may refer to that. A subclass is pickled by its own path, the
+    user's, with the state of our class in it.
     """
     version, _ = _KINDS[kind]
-    if type(instance) is not _class_of(kind):
-        return object.__new__, (type(instance),), vars(instance)
-    return revive, (kind, version, state), later
+    if type(instance) is _class_of(kind):
+        return revive, (kind, version, state), later
+    ours = vars(revive(kind, version, state)).keys()
+    own = {name: value for name, value in vars(instance).items() if name not in ours}
+    return revive_subclass, (type(instance), kind, version, state), own | (later or {})
 
 
 def revive(kind: str, version: int, state: Any) -> Any:
@@ -62,6 +64,13 @@ def revive(kind: str, version: int, state: Any) -> Any:
             "has the position."
         )
     return _class_of(kind).revived(version, state)
+
+
+def revive_subclass(subclass: type, kind: str, version: int, state: Any) -> Any:
+    """The same for a user's subclass; its own attributes come after."""
+    instance: Any = object.__new__(subclass)
+    vars(instance).update(vars(revive(kind, version, state)))
+    return instance
 
 
 def public(package: str = "kafka_direct") -> Callable[[T], T]:

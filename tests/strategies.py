@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 
 from kafka_direct.offsets import Available, Batch, Loss, LossCause, OffsetRange, TopicPartition
+from kafka_direct.offsets.model.reached import Gone
 
 MAX_OFFSET = 2**63 - 1
 
@@ -24,6 +25,9 @@ losses = st.builds(
     latest=st.none() | offsets,
     resumed=st.none() | offsets,
 )
+
+
+gone = st.builds(Gone, offset=offsets, topic_id=st.none() | st.text(min_size=1, max_size=22), is_waiting=st.booleans())
 
 
 @st.composite
@@ -46,6 +50,7 @@ batches = st.builds(
     times=st.lists(offsets, min_size=1, max_size=3).map(tuple),
     topic_ids=topic_ids,
     waiting=st.frozensets(partitions, max_size=3),
+    gone=st.dictionaries(partitions, gone, max_size=3),
     losses=st.lists(losses, max_size=3).map(tuple),
     is_reset=st.booleans(),
 )

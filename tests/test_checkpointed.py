@@ -193,3 +193,22 @@ def test_a_subclass_stays_a_subclass_with_what_it_has():
     copy = CloudPickleSerializer().loads(CloudPickleSerializer().dumps(sink))
 
     assert (type(copy), copy.words, copy.store.name) == (TalkativeSink, 5, "orders")
+
+
+def test_a_users_subclass_names_nothing_of_ours_but_its_base():
+    """Our part of it is kept as our classes are, so that it is found when they move."""
+    kept = Audited(VALUES["kafka-sink-1"]._store)
+    pickled = CloudPickleSerializer().dumps(kept)
+    found = {path for path in names_in(pickled) if path[0].startswith("kafka_direct")}
+
+    assert found == {("kafka_direct.checkpointed", "revive"), ("kafka_direct.checkpointed", "revive_subclass")}
+    assert pickle.loads(pickled)._store == kept._store
+    assert pickle.loads(pickled).audit == "yes"
+
+
+class Audited(kafka_direct.sinks.KafkaSink):
+    """A user's sink."""
+
+    def __init__(self, store):
+        super().__init__({"bootstrap.servers": "b:9092"}, store.topic, store.name)
+        self.audit = "yes"

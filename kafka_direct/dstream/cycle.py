@@ -225,6 +225,13 @@ class StreamCycle:
         self.engine.stop()
 
     def close(self) -> None:
+        try:
+            with self._lock:
+                self._commit()  # what the log did not take before
+        except OSError as error:
+            log.warning(
+                "stream %s could not write its last commits; those batches run again: %s", self._spec.name, error
+            )
         if self.group is not None:
             self.group.close()
         self.engine.close()

@@ -72,21 +72,27 @@ def _stop(
     stop(ssc, stopSparkContext, stopGraceFully)
     if streams is not None:
         streams.close()
+        process.end(streams)
 
 
 def _call(call: Callable[..., Any], function: TransformFunction, milliseconds: int, jrdds: Any) -> Any:
-    if process.has_running():
-        try:
+    try:
+        if process.has_running():
             process.running.check_topics(milliseconds)
-        except Exception:  # noqa: BLE001  Java reads any error as text, as in PySpark
-            function.failure = traceback.format_exc()
-            return None
-    return call(function, milliseconds, jvm.items(jrdds))
+        rdds = jvm.items(jrdds)
+    except Exception:  # noqa: BLE001  Java asks for any failure as text, and PySpark does the same
+        function.failure = traceback.format_exc()
+        return None
+    return call(function, milliseconds, rdds)
 
 
 def _dumps(dumps: Callable[..., Any], serializer: TransformFunctionSerializer, function_id: str) -> Any:
-    # A stop that Spark starts itself does not call `_stop`. Then the checkpoint after each batch commits.
-    is_stream = isinstance(serializer.gateway.gateway_property.pool[function_id].func, Compute)
-    if is_stream and process.has_running():
-        process.running.settle()
+    # A stop that Spark starts itself does not pass `_stop`. The checkpoint that follows each batch does its work then.
+    try:
+        is_stream = isinstance(serializer.gateway.gateway_property.pool[function_id].func, Compute)
+        if is_stream and process.has_running():
+            process.running.settle()
+    except Exception:  # noqa: BLE001  as above
+        serializer.failure = traceback.format_exc()
+        return None
     return dumps(serializer, function_id)

@@ -36,6 +36,11 @@ class Process:
     def run(self, streams: ContextStreams) -> None:
         self._running = streams
 
+    def end(self, streams: ContextStreams) -> None:
+        """That context has stopped."""
+        if self._running is streams:
+            self._running = None
+
     def add_recovered(self, spec: StreamSpec) -> None:
         self._recovered[spec.name] = spec
 

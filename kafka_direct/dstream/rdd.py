@@ -18,7 +18,7 @@ from kafka_direct.broker.fetch.worker_consumer import MessageConsumer, build_fas
 from kafka_direct.checkpointed import public
 from kafka_direct.decode.elements import Elements, utf8_decoder
 from kafka_direct.errors import ArgumentTypeError, ConfigError
-from kafka_direct.offsets import OffsetRange, find_start, offsets_lost
+from kafka_direct.offsets import OffsetRange, Reached, find_start, offsets_lost
 from kafka_direct.options import ClientParams, Subscription
 from kafka_direct.parse import parse_whole
 from kafka_direct.pyspark_names import PipelinedRDD
@@ -217,8 +217,8 @@ def _require_available(params: ClientParams, ranges: tuple[OffsetRange, ...]) ->
             raise ConfigError(
                 f"{range_} ends past the end of the partition, which is at {latest}; lower untilOffset to {latest}."
             )
-    start = find_start(
-        {r.topicPartition(): r.fromOffset for r in sorted(full, key=lambda r: -r.fromOffset)}, available, topic_ids={}
-    )
+    # Of several ranges in one partition, the first offset counts.
+    offsets = {r.topicPartition(): r.fromOffset for r in sorted(full, key=lambda r: -r.fromOffset)}
+    start = find_start(Reached(offsets=offsets), available)
     if start.losses:
         raise offsets_lost(start.losses, "To continue: raise fromOffset to what is available.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kafka_direct.broker.fetch.reader import ReadSettings
 from kafka_direct.offsets import LossPolicy
+from kafka_direct.offsets.model.loss import STREAM_SETTING
 from kafka_direct.parse import parse_boolean, unknown
 from kafka_direct.rate import RateSettings
 from kafka_direct.rate.settings import MAX_RATE_PER_PARTITION, MIN_RATE_PER_PARTITION
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.streaming import StreamingContext
 
 PREFIX = "spark.streaming.kafka."
-FAIL_ON_DATA_LOSS = PREFIX + "failOnDataLoss"
+FAIL_ON_DATA_LOSS = STREAM_SETTING
 KNOWN = (FAIL_ON_DATA_LOSS, MAX_RATE_PER_PARTITION, MIN_RATE_PER_PARTITION, POLL_MS)
 # Keys of Spark's JVM stream that have no effect here. Jobs that were written for it may set them.
 NOT_NEEDED = ("consumer.cache.", "allowNonConsecutiveOffsets", "maxRetries")

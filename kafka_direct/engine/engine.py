@@ -25,7 +25,6 @@ from kafka_direct.offsets import (
     cut_ranges,
     find_outlook,
     find_range_losses,
-    offsets_lost,
 )
 from kafka_direct.offsets.model.position import At
 
@@ -139,10 +138,8 @@ class Engine:
             return False
         for batch_id, ranges, planned in read:
             losses = find_range_losses(ranges, available, planned)
-            if recreated := [loss for loss in losses if loss.cause is LossCause.RECREATED]:
-                fails = self.losses.fail_on_data_loss
-                remedy = self.losses.remedy if fails else "Restart: it goes on with what is there."
-                raise offsets_lost(recreated, f"Batch {batch_id} waited meanwhile, and is not committed. {remedy}")
+            recreated = [loss for loss in losses if loss.cause is LossCause.RECREATED]
+            self.losses.refuse(recreated, f"Batch {batch_id} waited meanwhile, and is not committed.")
         return False
 
     def stop(self) -> None:

@@ -68,11 +68,11 @@ class GroupFollower:
             if self._is_closed:
                 return
             self._newest = dict(finished)
-            if self._pending is None or self._pending.done():
-                if not self._is_new(self._newest) and not self._requests:
-                    return
-                self._pending = self._thread.submit(self._commit)
-            pending = self._pending
+            # A commit that still runs takes the newest offsets next. Who waited for it once does not wait again.
+            is_running = self._pending is not None and not self._pending.done()
+            if is_running or not (self._is_new(self._newest) or self._requests):
+                return
+            pending = self._pending = self._thread.submit(self._commit)
         if wait_seconds > 0:
             try:
                 pending.result(wait_seconds)

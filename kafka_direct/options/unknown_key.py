@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafka_direct.errors import ConfigError
+from kafka_direct.offsets.model.loss import STREAM_SETTING
 from kafka_direct.parse import unknown
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ _SOURCE = "it is an option of the kafka_direct data source; {instead}"
 
 # Keys in small letters, because users write Spark's options in many ways.
 ELSEWHERE = {
-    "failondataloss": "set spark.streaming.kafka.failOnDataLoss in SparkConf",
+    "failondataloss": f"set {STREAM_SETTING} in SparkConf",
     "maxrateperpartition": _SPARK_RATE.format(name="maxRatePerPartition"),
     "minrateperpartition": _SPARK_RATE.format(name="minRatePerPartition"),
     "backpressure": "set spark.streaming.backpressure.enabled in SparkConf",

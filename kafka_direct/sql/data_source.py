@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kafka_direct.errors import ConfigError
 from kafka_direct.options import SinkOptions, SourceOptions
+from kafka_direct.options.option_texts import OptionTexts
 from kafka_direct.pyspark_names import DataSource
 
 from .batch_reader import KafkaBatchReader
@@ -28,7 +29,7 @@ class KafkaDirectSource(DataSource):
         return "kafka_direct"
 
     def schema(self) -> StructType:
-        return source_schema(include_headers=self.options.get("includeHeaders", "").strip().lower() == "true")
+        return source_schema(include_headers=OptionTexts(self.options).boolean("includeHeaders", default=False))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         options = SourceOptions.parse(self.options, "batch")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kafka_direct.broker import ReadSettings
 from kafka_direct.broker.fetch.arrow import read_batches
 from kafka_direct.offsets import LossPolicy, split_ranges
+from kafka_direct.offsets.model.loss import QUERY_SETTING
 from kafka_direct.pyspark_names import InputPartition
 from kafka_direct.worker import hasten_task, spare_collector
 
@@ -49,9 +50,7 @@ class PartitionReader:
         settings = ReadSettings(
             poll_seconds=reading.poll_seconds,
             poll_setting="the option kafkaConsumer.pollTimeoutMs",
-            losses=LossPolicy(
-                fail_on_data_loss=reading.fail_on_data_loss, setting="the option failOnDataLoss", reader="a worker"
-            ),
+            losses=LossPolicy(fail_on_data_loss=reading.fail_on_data_loss, setting=QUERY_SETTING, reader="a worker"),
         )
         batches = read_batches(self._options.params, partition.range, self._projection.fetched, settings)
         return self._projection.apply(batches)

@@ -8,6 +8,7 @@ first micro-batch of a query reads nothing, and a partition that is new, or lost
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafka_direct.engine import Engine, GroupFollower, Patience
@@ -19,6 +20,7 @@ from kafka_direct.offsets import (
     measure_lag,
     plan_micro_batch,
 )
+from kafka_direct.offsets.model.loss import QUERY_SETTING
 from kafka_direct.offsets.model.position import Latest
 from kafka_direct.rate import BatchGate
 
@@ -55,41 +57,40 @@ class QueryCycle:
         self._first: Reached | None = None
         self._is_first_batch = True  # no batch was planned, in this run or an earlier one
         self._begins = False  # the batch to plan is the first one of the query
-        self._reached = Reached(offsets={})  # for what Spark does not keep: topic ids, gone partitions
+        self._topic_ids: dict[str, str] = {}  # Spark keeps none
         self._target: Offsets | None = None  # where a run with Trigger.AvailableNow ends
         self._planned: tuple[Offsets, Offsets, tuple[OffsetRange, ...]] | None = None
         self.latest: dict[TopicPartition, int] = {}
 
-    def begin(self) -> Offsets:
+    def begin(self) -> Reached:
         """The start of a query without a finished batch: found once in a run, because Spark asks twice."""
         self._begins = self._is_first_batch
         if self._first is None:
             rule = start_rule(self._options, self._options.starting, Latest())
             available = self.engine.require_available()
-            self._first = self._reached = self.engine.resolve(rule, available)
-            self.latest = dict(available.latest)
-        return self._first.offsets
+            self._first = self.engine.resolve(rule, available)
+            self._remember(available)
+        return self._first
 
     def freeze(self) -> None:
         """Read no further than the ends of now, in this run."""
         available = self.engine.find_available()
         self._target = dict(available.latest)
-        self._reached = Reached(offsets={}, topic_ids={**self._reached.topic_ids, **available.topic_ids})
-        self.latest = dict(available.latest)
+        self._remember(available)
 
-    def next_end(self, start: Offsets, *, is_once: bool) -> Offsets:
+    def next_end(self, start: Reached, *, is_once: bool) -> Reached:
         """Where the batch after `start` ends. `is_once` (Trigger.Once, a single batch) means without limits."""
         begins, self._begins, self._is_first_batch = self._begins, False, False
         if begins and not is_once:
             # The first batch ends where it starts. If it has to run again, Spark asks for the start again, and latest
             # would have moved by then.
             return start
-        self._commit_to_group(start)
-        self._pace.finished(start)
-        reached = Reached(offsets=start, topic_ids=self._reached.topic_ids, gone=self._reached.gone & start.keys())
-        outlook = self.engine.look(reached)
+        if self._group is not None:
+            self._group.commit(start.offsets, wait_seconds=GROUP_SECONDS)
+        self._pace.finished(start.offsets)
+        outlook = self.engine.look(replace(start, topic_ids=self._topic_ids))
         found, latest = outlook.start, outlook.ends
-        self._reached = Reached(offsets=found.offsets, topic_ids=outlook.topic_ids, gone=found.gone)
+        self._topic_ids |= outlook.topic_ids
         self.latest = dict(latest)
         if self._target is not None:
             latest, self._target = cap_at_target(found, latest, self._target)
@@ -97,25 +98,29 @@ class QueryCycle:
             found,
             latest,
             limits=lambda lag: None if is_once else self._limits(lag),
-            logged=None if is_once else start,
+            logged=None if is_once else start.offsets,
         )
         end = {range_.topicPartition(): range_.untilOffset for range_ in ranges}
-        self._planned = (start, end, ranges)
+        self._planned = (start.offsets, end, ranges)
         lag = sum(measure_lag(found.offsets, latest).values())
         self._pace.planned(end, records=sum(r.count() for r in ranges), lag=lag)
-        return end
+        return Reached(offsets=end, gone=found.gone)
 
-    def ranges(self, start: Offsets, end: Offsets) -> tuple[OffsetRange, ...]:
+    def ranges(self, start: Reached, end: Reached) -> tuple[OffsetRange, ...]:
         """What the batch from `start` to `end` reads: as planned, or what is left if an earlier run planned it."""
         self._begins = self._is_first_batch = False
-        if self._planned is not None and self._planned[:2] == (start, end):
+        if self._planned is not None and self._planned[:2] == (start.offsets, end.offsets):
             return self._planned[2]
-        return self.engine.readable(lambda available: _logged_ranges(start, end, available), self._reached.topic_ids)
 
-    def _commit_to_group(self, finished: Offsets) -> None:
-        if self._group is not None:
-            there = {p: offset for p, offset in finished.items() if p not in self._reached.gone}
-            self._group.commit(there, wait_seconds=GROUP_SECONDS)
+        def logged(available: Available) -> tuple[OffsetRange, ...]:
+            self._remember(available)
+            return _logged_ranges(start, end.offsets, available)
+
+        return self.engine.readable(logged, dict(self._topic_ids))
+
+    def _remember(self, available: Available) -> None:
+        self._topic_ids |= available.topic_ids
+        self.latest = dict(available.latest)
 
     def _limits(self, lag: dict[TopicPartition, int]) -> Mapping[TopicPartition, int] | None:
         # A run that ends by itself does not wait for more records.
@@ -126,19 +131,19 @@ class QueryCycle:
 
 def make_engine(options: SourceOptions, brokers: Brokers, wait: Callable[[float], object] | None = None) -> Engine:
     """The engine of a batch or of a query; tests replace `wait`, by which it waits for brokers."""
-    losses = LossPolicy(
-        fail_on_data_loss=options.reading.fail_on_data_loss, setting="the option failOnDataLoss", reader="the query"
-    )
+    losses = LossPolicy(fail_on_data_loss=options.reading.fail_on_data_loss, setting=QUERY_SETTING, reader="the query")
     patience = Patience(retries=options.asking.retries, pause_seconds=options.asking.retry_seconds, wait=wait)
     return Engine(brokers, options.subscription, losses=losses, patience=patience)
 
 
-def _logged_ranges(start: Offsets, end: Offsets, available: Available) -> tuple[OffsetRange, ...]:
+def _logged_ranges(start: Reached, end: Offsets, available: Available) -> tuple[OffsetRange, ...]:
     """The ranges between two logged offsets; a partition without a start begins at its first offset.
 
     An end before its start is where reading resumed after a loss: nothing is read there.
     """
-    starts = {p: start.get(p, available.earliest.get(p, 0)) for p in end}
+    ids = available.topic_ids
+    back = {p: gone.offset for p, gone in start.gone.items() if gone.topic_id == ids.get(p.topic)}
+    starts = {**{p: available.earliest.get(p, 0) for p in end}, **back, **start.offsets}
     return tuple(
         OffsetRange(p.topic, p.partition, starts[p], offset) for p, offset in sorted(end.items()) if starts[p] < offset
     )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kafka_direct.broker import KafkaBrokers
 from kafka_direct.errors import CorruptLog
 from kafka_direct.offsets.model.position import MAX_INT64
-from kafka_direct.offsets.store.codec import decode_offsets, encode_offsets
+from kafka_direct.offsets.store.codec import decode_query_offsets, encode_offsets, encode_query_offsets
 from kafka_direct.pyspark_names import (
     DataSourceStreamReader,
     ReadAllAvailable,
@@ -25,7 +25,7 @@ from .partition import PartitionReader
 from .query_cycle import QueryCycle
 
 if TYPE_CHECKING:
-    from kafka_direct.offsets import TopicPartition
+    from kafka_direct.offsets import Reached
     from kafka_direct.options import SourceOptions
     from kafka_direct.pyspark_names import InputPartition
 
@@ -47,7 +47,7 @@ class KafkaStreamReader(PartitionReader, DataSourceStreamReader, SupportsTrigger
         return self._cycle
 
     def initialOffset(self) -> dict[str, Any]:
-        return encode_offsets(self.cycle.begin())
+        return encode_query_offsets(self.cycle.begin())
 
     def getDefaultReadLimit(self) -> ReadLimit:
         # `latestOffset` decides how much a batch takes. With a limit here, only Trigger.Once gives it ReadAllAvailable.
@@ -58,7 +58,7 @@ class KafkaStreamReader(PartitionReader, DataSourceStreamReader, SupportsTrigger
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         # Spark compares offsets as text. The codec writes equal offsets as equal text.
-        return encode_offsets(self.cycle.next_end(_decode(start), is_once=isinstance(limit, ReadAllAvailable)))
+        return encode_query_offsets(self.cycle.next_end(_decode(start), is_once=isinstance(limit, ReadAllAvailable)))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         return encode_offsets(self.cycle.latest)
@@ -70,9 +70,9 @@ class KafkaStreamReader(PartitionReader, DataSourceStreamReader, SupportsTrigger
         """Do nothing: Spark calls it a batch late, and never for the last. `latestOffset` knows what is finished."""
 
 
-def _decode(offsets: dict[str, Any]) -> dict[TopicPartition, int]:
+def _decode(offsets: dict[str, Any]) -> Reached:
     try:
-        return decode_offsets(offsets)
+        return decode_query_offsets(offsets)
     except ValueError as error:
         raise CorruptLog(
             f"the checkpoint holds {str(offsets)[:200]!r}, which are not the offsets of a Kafka source ({error}); give "

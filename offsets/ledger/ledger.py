@@ -185,9 +185,7 @@ class Ledger:
 
     def finished(self) -> dict[TopicPartition, int]:
         """What to commit to the group: the end of finished work without a gap, in partitions that exist."""
-        offsets = self._history.finished_end() if self._held is None else self._held
-        gone = frozenset() if self._history.last is None else self._history.last.gone
-        return {partition: offset for partition, offset in offsets.items() if partition not in gone}
+        return self._history.finished_end() if self._held is None else self._held
 
     def prunable(self, now_ms: int, remember_ms: int) -> list[int]:
         """The batch ids that no recovery can ask for.

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from .loss import Loss
     from .offset_range import OffsetRange
+    from .reached import Gone
     from .topic_partition import TopicPartition
 
 
@@ -30,7 +31,7 @@ class Batch:
     times: tuple[int, ...]
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     waiting: frozenset[TopicPartition] = frozenset()
-    gone: frozenset[TopicPartition] = frozenset()
+    gone: Mapping[TopicPartition, Gone] = field(default_factory=dict)
     losses: tuple[Loss, ...] = ()
     is_reset: bool = False
 

@@ -74,28 +74,35 @@ def offsets_lost(losses: Sequence[Loss], remedy: str) -> OffsetsLost:
     return OffsetsLost(f"records to be read are gone: {listed}. {remedy}", losses=tuple(losses))
 
 
+STREAM_SETTING = "spark.streaming.kafka.failOnDataLoss"
+QUERY_SETTING = "the option failOnDataLoss"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossPolicy:
-    """What a loss does: it is an error, or it is reported and reading goes on.
+    """What is done about a loss: it is an error, or it is reported and reading goes on.
 
-    `setting` is the user's name for the switch, `reader` the name of the reader in log messages. No other code reports
-    a loss.
+    `setting` is what the user calls the switch; `reader` says who reads, for the log. This is the one place where a
+    loss is reported.
     """
 
     fail_on_data_loss: bool
     setting: str
     reader: str
 
-    def accept(self, losses: Collection[Loss], *, because: str = "") -> None:
-        """Raise OffsetsLost, or report each loss if losses are accepted.
-
-        `because` is one more sentence for the error, in front of the remedy.
-        """
-        if losses and self.fail_on_data_loss:
-            raise offsets_lost(tuple(losses), f"{because} {self.remedy}".strip())
+    def accept(self, losses: Collection[Loss], because: str = "") -> None:
+        """Raise OffsetsLost, or report each loss if losses are accepted."""
+        if self.fail_on_data_loss:
+            self.refuse(losses, because)
         for loss in losses:
-            log.warning("%s goes on after a loss: %s, resumed at %s", self.reader, loss, loss.resumed)
+            resumed = "" if loss.resumed is None else f", resumed at {loss.resumed}"
+            log.warning("%s goes on after a loss: %s%s", self.reader, loss, resumed)
 
-    @property
-    def remedy(self) -> str:
-        return f"To continue from what is available, set {self.setting} to false and start again."
+    def refuse(self, losses: Collection[Loss], because: str = "") -> None:
+        """Raise OffsetsLost if there is a loss, even where losses are accepted; `because` stands before the remedy."""
+        if not losses:
+            return
+        remedy = f"To continue from what is available, set {self.setting} to false and start again."
+        if not self.fail_on_data_loss:
+            remedy = "Restart: it goes on with what is there."
+        raise offsets_lost(tuple(losses), f"{because} {remedy}".strip())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kafka_direct.offsets.model.reached import Reached
 from kafka_direct.offsets.plan.ranges import Available, find_start
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ def measure(standing: Standing, available: Available | None) -> tuple[PartitionS
     partitions = sorted(standing.partitions())
     if available is None:
         return tuple(PartitionState(topic_partition=p, committed=standing.committed.get(p)) for p in partitions)
-    losses = find_start(standing.committed, available, topic_ids=standing.topic_ids).losses
+    reached = Reached(offsets=standing.committed, topic_ids=standing.topic_ids)
+    losses = find_start(reached, available).losses
     causes = {loss.topic_partition: loss.cause for loss in losses}
     return tuple(_measure(p, standing.committed.get(p), available, causes.get(p)) for p in partitions)
 

@@ -31,9 +31,10 @@ class StreamPlace:
         last = history.last
         if last is None:
             return Standing(committed={}, reached={})
+        first = next(iter(history))
         return Standing(
             # While no batch has finished, the position is where the first batch starts.
-            committed=history.finished_end() or next(iter(history)).start(),
+            committed=first.start() if history.is_unfinished(first.id) else history.finished_end(),
             reached=_reached(history),
             topic_ids=last.topic_ids,
             last_batch=last.id,
@@ -57,11 +58,13 @@ class StreamPlace:
 
     def reset(self, offsets: Mapping[TopicPartition, int], topic_ids: Mapping[str, str], now_ms: int) -> str:
         history = self._log.load()
+        gone = {} if history.last is None else history.last.gone
         batch = Batch(
             id=history.next_id,
             ranges=plan_ranges(offsets, offsets),
             times=(now_ms,),
             topic_ids=dict(topic_ids),
+            gone={partition: position for partition, position in gone.items() if partition not in offsets},
             is_reset=True,
         )
         # The plan alone makes the reset valid. The commit is written for people who read the files.

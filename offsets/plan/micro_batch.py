@@ -61,5 +61,4 @@ def cap_at_target(
     """
     other = {loss.topic_partition for loss in start.losses if loss.cause is not LossCause.AGED_OUT}
     left = {partition: offset for partition, offset in target.items() if partition not in other}
-    ends = {p: min(latest[p], left.get(p, offset)) for p, offset in start.offsets.items() if p in latest}
-    return ends, left
+    return {p: min(latest[p], left.get(p, offset)) for p, offset in start.offsets.items()}, left

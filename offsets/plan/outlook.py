@@ -16,9 +16,14 @@ if TYPE_CHECKING:
     from .ranges import Available, Start
 
 
+# So many gone partitions keep their position. Topics that are created and deleted each day would add up. Of more than
+# these, the first by name are given up: the oldest, where names have dates.
+MAX_GONE = 1000
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlook:
-    """`ends` are the ends of the partitions that exist, `topic_ids` those of all topics that have a position."""
+    """`ends` are the ends of the partitions that exist, `topic_ids` the ids of their topics."""
 
     start: Start
     ends: Mapping[TopicPartition, int]
@@ -32,15 +37,11 @@ def find_outlook(reached: Reached, available: Available, covers: Callable[[Topic
     """What the next batch of a stream can read, after the offsets in `reached`.
 
     `covers` says which partitions the stream reads. One that it no longer reads counts as deleted, and its position is
-    not kept.
+    not kept, unless nothing else is left: a stream that has come somewhere is never without any position.
     """
-    start = find_start(
-        reached.offsets, available, topic_ids=reached.topic_ids, waiting=reached.waiting, gone=reached.gone
-    )
-    dropped = {partition for partition in start.gone if not covers(partition)}
-    if dropped:
-        offsets = {partition: offset for partition, offset in start.offsets.items() if partition not in dropped}
-        start = replace(start, offsets=offsets, gone=start.gone - dropped)
-    kept = {partition.topic for partition in start.offsets}
-    ids = {**reached.topic_ids, **available.topic_ids}
-    return Outlook(start=start, ends=available.latest, topic_ids={t: id_ for t, id_ in ids.items() if t in kept})
+    start = find_start(reached, available)
+    gone = {partition: position for partition, position in start.gone.items() if covers(partition)}
+    if not gone and not start.offsets:
+        gone = dict(start.gone)
+    start = replace(start, gone=dict(sorted(gone.items())[-MAX_GONE:]))
+    return Outlook(start=start, ends=available.latest, topic_ids=available.topic_ids)

@@ -6,15 +6,17 @@ the rate. The caller decides whether a loss is an error.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from kafka_direct.offsets.model.loss import Loss, LossCause
 from kafka_direct.offsets.model.offset_range import OffsetRange
+from kafka_direct.offsets.model.reached import Gone
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from kafka_direct.offsets.model.reached import Reached
     from kafka_direct.offsets.model.topic_partition import TopicPartition
 
 
@@ -32,47 +34,44 @@ class Available:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """Where each partition continues, which of them wait or are gone (see `Reached`), and what is lost."""
+    """Where each partition continues, which of them wait, which are gone (see `Reached`), and what is lost."""
 
     offsets: Mapping[TopicPartition, int]
     waiting: frozenset[TopicPartition]
     losses: tuple[Loss, ...]
-    gone: frozenset[TopicPartition] = frozenset()
+    gone: Mapping[TopicPartition, Gone] = field(default_factory=dict)
 
 
-def find_start(
-    positions: Mapping[TopicPartition, int],
-    available: Available,
-    *,
-    topic_ids: Mapping[str, str],
-    waiting: Collection[TopicPartition] = (),
-    gone: Collection[TopicPartition] = (),
-) -> Start:
-    """Where each partition continues, given the `positions` reached and the `topic_ids` they were reached in.
+def find_start(reached: Reached, available: Available) -> Start:
+    """Where each partition continues.
 
     A partition without a position is new and starts at its earliest offset, so that its first records are not missed.
     A position in `waiting` was asked for by the user and never reached: after the end it keeps waiting. Any other
     position outside the log is a loss; `offsets` then holds where reading can go on. A partition that the brokers do
-    not have is lost once, and `gone` from then on: its position is kept, because the topic may come back. A topic that
-    comes back with another id is another topic.
+    not have is lost once, and gone from then on. If it comes back in the same topic, it continues where it stood. A
+    topic that comes back with another id is another topic.
     """
     offsets: dict[TopicPartition, int] = {}
     losses: list[Loss] = []
-    for partition in sorted(positions.keys() | available.earliest.keys()):
-        position = positions.get(partition)
-        if position is None:
+    # Where the stream stands now, and where it stood in what is gone: each position with its topic.
+    known = dict(reached.gone) | {
+        p: Gone(offset=offset, topic_id=reached.topic_ids.get(p.topic), is_waiting=p in reached.waiting)
+        for p, offset in reached.offsets.items()
+    }
+    for partition in sorted(known.keys() | available.earliest.keys()):
+        if partition not in known:
             offsets[partition] = available.earliest[partition]
-            continue
-        loss = _find_loss(partition, position, available, topic_ids, waiting, gone)
-        if loss is not None:
-            losses.append(loss)
-        if partition in available.earliest or not _is_other_topic(partition, available, topic_ids):
-            offsets[partition] = position if loss is None or loss.resumed is None else loss.resumed
+        elif partition in available.earliest:
+            loss = _find_loss(partition, known[partition], available, was_gone=partition in reached.gone)
+            losses += [] if loss is None else [loss]
+            offsets[partition] = known[partition].offset if loss is None or loss.resumed is None else loss.resumed
+        elif partition in reached.offsets:
+            losses.append(_loss(partition, LossCause.DELETED, reached.offsets[partition], available))
     return Start(
         offsets=offsets,
-        waiting=frozenset(p for p, offset in offsets.items() if offset > available.latest.get(p, offset)),
+        waiting=frozenset(p for p, offset in offsets.items() if offset > available.latest[p]),
         losses=tuple(losses),
-        gone=frozenset(p for p in offsets if p not in available.earliest),
+        gone={p: known[p] for p in sorted(known) if p not in available.earliest},
     )
 
 
@@ -92,7 +91,7 @@ def plan_ranges(
     """
 
     def until(partition: TopicPartition, offset: int) -> int:
-        end = latest.get(partition, offset)  # a gone partition has no end
+        end = latest[partition]
         if limits is not None and partition in limits:
             end = min(end, offset + limits[partition])
         return max(end, offset)
@@ -106,7 +105,8 @@ def find_range_losses(
     """What is lost of ranges that were planned before, when their topics had these ids: a replay cannot read it."""
 
     def find(range_: OffsetRange, offset: int) -> Loss | None:
-        return _find_loss(range_.topicPartition(), offset, available, topic_ids)
+        stood = Gone(offset=offset, topic_id=topic_ids.get(range_.topic))
+        return _find_loss(range_.topicPartition(), stood, available)
 
     full = [range_ for range_ in ranges if range_.count() > 0]
     found = [find(range_, range_.fromOffset) or find(range_, range_.untilOffset) for range_ in full]
@@ -131,48 +131,35 @@ def _cut(range_: OffsetRange, loss: Loss | None) -> OffsetRange:
 
 
 def measure_lag(start: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Records between each start and its end; 0 for a start that waits beyond the end, or that has no end."""
-    return {partition: max(latest.get(partition, offset) - offset, 0) for partition, offset in start.items()}
+    """Records between each start and its end; 0 for a start that waits beyond the end."""
+    return {partition: max(latest[partition] - offset, 0) for partition, offset in start.items()}
 
 
-def _find_loss(  # noqa: PLR0913, PLR0917
-    partition: TopicPartition,
-    position: int,
-    available: Available,
-    topic_ids: Mapping[str, str],
-    waiting: Collection[TopicPartition] = (),
-    gone: Collection[TopicPartition] = (),
-) -> Loss | None:
-    earliest = available.earliest.get(partition)
-    latest = available.latest.get(partition)
-
-    def lost(cause: LossCause, resumed: int | None) -> Loss:
-        return Loss(
-            topic_partition=partition,
-            cause=cause,
-            wanted=position,
-            earliest=earliest,
-            latest=latest,
-            resumed=resumed,
-        )
-
-    if earliest is None or latest is None:
-        return None if partition in gone else lost(LossCause.DELETED, None)
-    if partition in waiting and position > latest:
+def _find_loss(partition: TopicPartition, stood: Gone, available: Available, *, was_gone: bool = False) -> Loss | None:
+    """What is lost of a partition in which a stream stood so."""
+    if partition not in available.earliest or partition not in available.latest:
+        return _loss(partition, LossCause.DELETED, stood.offset, available)
+    earliest, latest = available.earliest[partition], available.latest[partition]
+    if stood.is_waiting and stood.offset > latest:
         # No record at this offset or after it ever existed, so none is lost, even if the topic was recreated.
         return None
-    has_no_id = topic_ids.get(partition.topic) is None
-    if _is_other_topic(partition, available, topic_ids) or (partition in gone and has_no_id and position > latest):
-        # Brokers before 2.8 give no ids. There a gone topic that comes back shorter was recreated.
-        return lost(LossCause.RECREATED, earliest)
-    if position < earliest:
-        return lost(LossCause.AGED_OUT, earliest)
-    if position > latest:
+    id_ = available.topic_ids.get(partition.topic)
+    is_other_topic = stood.topic_id is not None and id_ is not None and stood.topic_id != id_
+    if is_other_topic or (was_gone and stood.topic_id is None and stood.offset > latest):
+        # Where no id is known, a gone topic that comes back shorter was recreated.
+        return _loss(partition, LossCause.RECREATED, stood.offset, available, resumed=earliest)
+    if stood.offset < earliest:
+        return _loss(partition, LossCause.AGED_OUT, stood.offset, available, resumed=earliest)
+    if stood.offset > latest:
         # Resume at the end and not at the beginning: the records that are left were read before.
-        return lost(LossCause.TRUNCATED, latest)
+        return _loss(partition, LossCause.TRUNCATED, stood.offset, available, resumed=latest)
     return None
 
 
-def _is_other_topic(partition: TopicPartition, available: Available, topic_ids: Mapping[str, str]) -> bool:
-    before, now = topic_ids.get(partition.topic), available.topic_ids.get(partition.topic)
-    return before is not None and now is not None and before != now
+def _loss(
+    partition: TopicPartition, cause: LossCause, wanted: int, available: Available, resumed: int | None = None
+) -> Loss:
+    earliest, latest = available.earliest.get(partition), available.latest.get(partition)
+    return Loss(
+        topic_partition=partition, cause=cause, wanted=wanted, earliest=earliest, latest=latest, resumed=resumed
+    )

@@ -10,6 +10,7 @@ from kafka_direct.errors import KafkaDirectError
 from kafka_direct.offsets.model.batch import Batch
 from kafka_direct.offsets.model.loss import Loss, LossCause
 from kafka_direct.offsets.model.offset_range import OffsetRange
+from kafka_direct.offsets.model.reached import Gone, Reached
 from kafka_direct.offsets.model.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 VERSION = 1
+# Beside the topics in the offsets of a query. No topic is called so: Kafka allows no colon in a name.
+GONE = "kafka_direct:gone"
 
 BATCH_ID = re.compile("0|[1-9][0-9]*")  # the name of a batch's file
 
@@ -58,10 +61,43 @@ def decode_offsets(shape: Mapping[str, Mapping[str, int]]) -> dict[TopicPartitio
     return offsets
 
 
+def encode_query_offsets(reached: Reached) -> dict[str, Any]:
+    """Where a query stands, for Spark's log: offsets in Spark's shape, and apart from them what is gone.
+
+    >>> t0 = TopicPartition("t", 0)
+    >>> encode_query_offsets(Reached(offsets={t0: 7}, gone={TopicPartition("u", 0): Gone(offset=5, topic_id="x")}))
+    {'t': {'0': 7}, 'kafka_direct:gone': {'u': {'0': [5, 'x']}}}
+    """
+    shape: dict[str, Any] = dict(encode_offsets(reached.offsets))
+    for partition, gone in sorted(reached.gone.items()):
+        shape.setdefault(GONE, {}).setdefault(partition.topic, {})[str(partition.partition)] = [
+            gone.offset,
+            gone.topic_id,
+        ]
+    return shape
+
+
+def decode_query_offsets(shape: Mapping[str, Any]) -> Reached:
+    """The inverse of `encode_query_offsets`; it also reads what Spark's own source has written.
+
+    Raises:
+        ValueError: `shape` is something else.
+    """
+    try:
+        gone = {
+            TopicPartition(topic, int(partition)): Gone(offset=offset, topic_id=id_)
+            for topic, partitions in dict(shape).get(GONE, {}).items()
+            for partition, (offset, id_) in partitions.items()
+        }
+    except (ValueError, TypeError, AttributeError, KafkaDirectError) as cause:
+        raise ValueError('offsets are written as in {"topic":{"0":23}}') from cause
+    return Reached(offsets=decode_offsets({t: p for t, p in shape.items() if t != GONE}), gone=gone)
+
+
 def encode_batch(batch: Batch) -> str:
     """A batch as one line of JSON. Equal batches give equal text."""
     reset = {"reset": True} if batch.is_reset else {}
-    gone = {"gone": _encode_partitions(batch.gone)} if batch.gone else {}
+    gone = {"gone": [_encode_gone(p, batch.gone[p]) for p in sorted(batch.gone)]} if batch.gone else {}
     return _dump(
         {
             "version": VERSION,
@@ -92,7 +128,7 @@ def decode_batch(text: str) -> Batch:
         ranges=tuple(OffsetRange(p.topic, p.partition, start[p], end[p]) for p in sorted(start)),
         topic_ids=dict(record["topicIds"]),
         waiting=_decode_partitions(record["waiting"]),
-        gone=_decode_partitions(record.get("gone", {})),
+        gone=dict(map(_decode_gone, record.get("gone", []))),
         losses=tuple(_decode_loss(loss) for loss in record["losses"]),
         is_reset="reset" in record,
     )
@@ -139,6 +175,21 @@ def _encode_partitions(partitions: Iterable[TopicPartition]) -> dict[str, list[i
 
 def _decode_partitions(shape: Mapping[str, list[int]]) -> frozenset[TopicPartition]:
     return frozenset(TopicPartition(topic, number) for topic, numbers in shape.items() for number in numbers)
+
+
+def _encode_gone(partition: TopicPartition, gone: Gone) -> dict[str, Any]:
+    return {
+        "topic": partition.topic,
+        "partition": partition.partition,
+        "offset": gone.offset,
+        "topicId": gone.topic_id,
+        "waiting": gone.is_waiting,
+    }
+
+
+def _decode_gone(record: dict[str, Any]) -> tuple[TopicPartition, Gone]:
+    gone = Gone(offset=record["offset"], topic_id=record["topicId"], is_waiting=record["waiting"])
+    return TopicPartition(record["topic"], record["partition"]), gone
 
 
 def _encode_loss(loss: Loss) -> dict[str, Any]:

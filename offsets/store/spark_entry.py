@@ -10,7 +10,9 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from .codec import decode_offsets, encode_offsets
+from kafka_direct.offsets.model.reached import Reached
+
+from .codec import decode_query_offsets, encode_query_offsets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,7 +49,9 @@ class SparkEntry:
         """The entry that resets one source and leaves the others where they are."""
         # Spark compares offsets as text. With other spaces the same offsets would look like new ones.
         separators = (", ", ": ") if '": ' in self.sources[source] else (",", ":")
-        text = json.dumps(encode_offsets(offsets), separators=separators)
+        gone = decode_query_offsets(json.loads(self.sources[source])).gone
+        kept = Reached(offsets=offsets, gone={p: position for p, position in gone.items() if p not in offsets})
+        text = json.dumps(encode_query_offsets(kept), separators=separators)
         conf = {**self.metadata.get("conf", {}), RESET: "true"}
         return replace(
             self,
@@ -96,6 +100,6 @@ def decode_initial(text: str) -> dict[TopicPartition, int] | None:
 def kafka_offsets(text: str) -> dict[TopicPartition, int] | None:
     """The offsets of a Kafka source, ours or Spark's. None if the text is of another kind of source."""
     try:
-        return decode_offsets(json.loads(text))
-    except (ValueError, RecursionError):
+        return dict(decode_query_offsets(json.loads(text)).offsets)
+    except (ValueError, AttributeError, TypeError, RecursionError):
         return None

@@ -13,6 +13,7 @@ from kafka_direct.engine import Engine, Patience, StartRule, Uncommitted, resolv
 from kafka_direct.errors import BrokerUnavailable, ConfigError, OffsetsLost
 from kafka_direct.offsets import LossCause, LossPolicy, OffsetRange, Reached, TopicPartition
 from kafka_direct.offsets.model.position import Ago, At, Earliest, Group, Latest, Since
+from kafka_direct.offsets.model.reached import Gone
 from kafka_direct.options import Subscription
 from kafka_direct.testing import FakeKafka
 
@@ -143,8 +144,8 @@ def test_the_offsets_that_positions_mean_now(kafka):
     available = stream.find_available()
     kafka.append("t", 0, 5)
 
-    assert stream.resolve(rule(Earliest(plus=2)), available) == {T0: 2, T1: 2}
-    assert stream.resolve(rule(Latest()), available) == {T0: 10, T1: 10}
+    assert stream.resolve(rule(Earliest(plus=2)), available).offsets == {T0: 2, T1: 2}
+    assert stream.resolve(rule(Latest()), available).offsets == {T0: 10, T1: 10}
 
 
 def test_positions_without_a_rule(kafka):
@@ -226,7 +227,7 @@ def test_a_loss_is_an_error_that_says_what_to_do(kafka, cause):
 
 @pytest.mark.parametrize(
     ("cause", "offset"),
-    [(LossCause.AGED_OUT, 8), (LossCause.TRUNCATED, 3), (LossCause.RECREATED, 0), (LossCause.DELETED, 5)],
+    [(LossCause.AGED_OUT, 8), (LossCause.TRUNCATED, 3), (LossCause.RECREATED, 0), (LossCause.DELETED, None)],
 )
 def test_an_accepted_loss_is_reported_and_reading_goes_on(kafka, cause, offset, caplog):
     """After an aged-out part, at the new end, in the new topic; of a deleted topic the position is kept."""
@@ -236,7 +237,7 @@ def test_an_accepted_loss_is_reported_and_reading_goes_on(kafka, cause, offset, 
     with caplog.at_level(logging.WARNING):
         outlook = engine(kafka, fails=False).look(reached)
 
-    assert outlook.start.offsets[T0] == offset
+    assert outlook.start.offsets.get(T0) == offset
     assert f"stream x goes on after a loss: t-0 {cause}" in caplog.text
 
 
@@ -299,7 +300,8 @@ def test_a_topic_that_is_hidden_for_a_while_goes_on(kafka):
     kafka.show_topic("t")
     back = stream.look(go_on(still))
 
-    assert (away.start.offsets, away.start.gone, away.lag()) == ({T0: 5, T1: 5}, {T0, T1}, {T0: 0, T1: 0})
+    assert (away.start.offsets, away.lag()) == ({}, {})
+    assert {p: gone.offset for p, gone in away.start.gone.items()} == {T0: 5, T1: 5}
     assert ([loss.cause for loss in away.start.losses], still.start.losses) == ([LossCause.DELETED] * 2, ())
     assert (back.start.offsets, back.start.losses, back.lag()) == ({T0: 5, T1: 5}, (), {T0: 10, T1: 5})
 
@@ -326,7 +328,24 @@ def test_a_topic_that_is_no_longer_read_is_given_up(kafka):
     outlook = engine(kafka, ["t"], fails=False).look(reached)
 
     assert outlook.start.offsets.keys() == {T0, T1}
-    assert (outlook.start.gone, outlook.topic_ids.keys()) == (frozenset(), {"t"})
+    assert (outlook.start.gone, outlook.topic_ids.keys()) == ({}, {"t"})
+
+
+def test_the_last_positions_are_not_given_up(kafka):
+    """A stream that has come somewhere is never without any position, whatever it is told to read."""
+    outlook = engine(kafka, ["u"], fails=False).look(stand(kafka))
+
+    assert (outlook.start.offsets, outlook.start.gone.keys()) == ({}, {T0, T1})
+
+
+def test_positions_are_kept_for_so_many(kafka):
+    """Topics of one day each would add up; of more than a thousand the first by name are given up."""
+    gone = {TopicPartition(f"day-{n:04}", 0): Gone(offset=n) for n in range(1003)}
+    stream = engine(kafka, re.compile(".*"), fails=False)
+
+    kept = stream.look(Reached(offsets={}, gone=gone)).start.gone
+
+    assert sorted(kept) == [TopicPartition(f"day-{n:04}", 0) for n in range(3, 1003)]
 
 
 # -- what was planned earlier

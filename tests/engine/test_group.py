@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 
@@ -91,7 +92,7 @@ def test_a_failed_commit_is_made_good_by_the_next(follower, kafka, caplog):
     follower.commit({T0: 6, T1: 1}, wait_seconds=10)
 
     assert kafka.groups["g"] == {T0: 6, T1: 1}
-    assert caplog.text.count("the consumer group was not told of finished work, which the log has") == 1
+    assert caplog.text.count("finished work was not committed to the consumer group; the log has it") == 1
 
 
 def test_a_coordinator_that_is_away_holds_nothing_up(clock, caplog):
@@ -117,6 +118,28 @@ def test_a_coordinator_that_is_away_holds_nothing_up(clock, caplog):
     assert caplog.text.count("the consumer group has not answered for 0.01 s; the stream goes on") == 1
     assert len(caplog.records) == 1
     assert seen == [{T0: 1}, {T0: 4}]
+
+
+def test_a_coordinator_that_is_away_is_waited_for_once(clock):
+    """An idle query asks every 10 ms, and plans its batches meanwhile."""
+    release = threading.Event()
+
+    class Slow:
+        group = "g"
+
+        def commit(self, _):
+            assert release.wait(10)
+
+    follower = GroupFollower(Slow(), clock=clock)
+    follower.commit({T0: 1}, wait_seconds=0.01)
+    begun = time.monotonic()
+    for offset in (2, 3, 4):
+        follower.commit({T0: offset}, wait_seconds=10)
+    took = time.monotonic() - begun
+    release.set()
+    follower.close()
+
+    assert took < 5
 
 
 def test_a_request_is_answered_when_its_ends_are_reached(follower):

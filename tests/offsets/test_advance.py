@@ -5,7 +5,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_direct.offsets import Available, TopicPartition, cap_at_target, find_start, measure_lag, plan_micro_batch
+from kafka_direct.offsets import (
+    Available,
+    Reached,
+    TopicPartition,
+    cap_at_target,
+    find_start,
+    measure_lag,
+    plan_micro_batch,
+)
 from tests.strategies import worlds
 
 T0, T1, T2 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("t", 2)
@@ -22,7 +30,7 @@ def available(latest, earliest=None, topic_id="a"):
 
 def step(positions, found, *, target=None, limits=EVERYTHING, topic_id="a"):
     """The ends of one batch after `positions`, as the planner of a query computes them; and the target left."""
-    start = find_start(positions, found, topic_ids={"t": topic_id})
+    start = find_start(Reached(offsets=positions, topic_ids={"t": topic_id}), found)
     latest = found.latest
     if target is not None:
         latest, target = cap_at_target(start, latest, target)
@@ -40,7 +48,7 @@ def test_what_is_logged_is_read_what_is_new_is_logged():
 
 def test_all_at_once_when_there_is_one_batch_only():
     """Without logged partitions to go by, a new one is read at once."""
-    start = find_start({}, available({T0: 9}, earliest={T0: 4}), topic_ids={})
+    start = find_start(Reached(offsets={}), available({T0: 9}, earliest={T0: 4}))
 
     (range_,) = plan_micro_batch(start, {T0: 9}, limits=EVERYTHING, logged=None)
     assert (range_.fromOffset, range_.untilOffset) == (4, 9)
@@ -96,7 +104,7 @@ def test_a_run_that_ends_goes_on_after_records_that_aged_out():
 @given(worlds(), st.integers(0, 100), st.booleans())
 def test_ends_stay_within_the_log(world, limit, frozen):
     """No end is past what may be read, none is before its start, no limit is exceeded."""
-    start = find_start(world.positions, world.available, topic_ids=world.topic_ids)
+    start = find_start(Reached(offsets=world.positions, topic_ids=world.topic_ids), world.available)
     latest = world.available.latest
     if frozen:
         latest, _ = cap_at_target(start, latest, dict.fromkeys(latest, limit))

@@ -60,6 +60,7 @@ def test_equal_batches_give_equal_text(batch):
         times=batch.times,
         topic_ids=dict(reversed(batch.topic_ids.items())),
         waiting=frozenset(reversed(list(batch.waiting))),
+        gone=dict(reversed(batch.gone.items())),
         losses=batch.losses,
         is_reset=batch.is_reset,
     )

@@ -256,15 +256,6 @@ def test_a_committed_batch_that_runs_again_ends_unnoticed():
     assert ledger.finished() == {T0: 10}
 
 
-def test_the_group_is_told_nothing_of_partitions_that_are_gone():
-    """Brokers refuse an offset of a topic that they do not have."""
-    t1 = TopicPartition("u", 0)
-    ranges = (OffsetRange("t", 0, 0, 10), OffsetRange("u", 0, 7, 7))
-    ledger = Ledger(History([Batch(id=0, ranges=ranges, times=(0,), gone=frozenset({t1}))], [0]))
-
-    assert ledger.finished() == {T0: 10}
-
-
 def test_what_can_be_pruned():
     """Twice what Spark remembers is kept, and everything from the oldest unfinished batch on."""
     batches = [batch(number) for number in range(200)]

@@ -8,6 +8,7 @@ import pytest
 
 from kafka_direct.errors import ConfigError, CorruptLog, Fenced, Refused
 from kafka_direct.offsets import Batch, OffsetLog, OffsetRange, TopicPartition
+from kafka_direct.offsets.model.reached import Gone
 from kafka_direct.offsets.operate.checkpoint import find_places, stream_place
 from kafka_direct.offsets.operate.query_place import BUSY_MS, QueryPlace
 from kafka_direct.offsets.operate.standing import BatchState, Standing, UnfinishedBatch
@@ -61,6 +62,26 @@ def test_a_stream(stream, log):
     log.commit(1)
     log.commit(3)
     assert stream.standing().last_state is BatchState.COMMITTED
+
+
+def test_a_reset_keeps_what_is_gone(stream, log):
+    """The next run need not accept a loss that was accepted; what is reset by name is not gone any more."""
+    u0, u1 = TopicPartition("u", 0), TopicPartition("u", 1)
+    log.plan(batch(4, 40, 40, gone={u0: Gone(offset=7, topic_id="z"), u1: Gone(offset=8)}))
+    stream.reset({T0: 5, u1: 2}, {"t": "y"}, 9000)
+
+    assert log.load().last.gone == {u0: Gone(offset=7, topic_id="z")}
+
+
+def test_where_a_stream_stands_whose_topics_are_gone(tmp_path):
+    """Nowhere; not where its oldest batch began."""
+    log = OffsetLog(str(tmp_path), "orders")
+    log.plan(batch(0, 0, 10))
+    log.plan(batch(1, 0, 0, ranges=()))
+    log.commit(0)
+    log.commit(1)
+
+    assert stream_place(str(tmp_path), "orders").standing().committed == {}
 
 
 def test_a_stream_is_moved(stream, log):

@@ -15,6 +15,7 @@ from kafka_direct.offsets import (
     Loss,
     LossCause,
     OffsetRange,
+    Reached,
     TopicPartition,
     cut_ranges,
     find_range_losses,
@@ -22,6 +23,7 @@ from kafka_direct.offsets import (
     measure_lag,
     plan_ranges,
 )
+from kafka_direct.offsets.model.reached import Gone
 from tests.strategies import offsets, partitions, worlds
 
 if TYPE_CHECKING:
@@ -32,7 +34,9 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def start_of(world):
-    return find_start(world.positions, world.available, topic_ids=world.topic_ids, waiting=world.waiting)
+    return find_start(
+        Reached(offsets=world.positions, topic_ids=world.topic_ids, waiting=world.waiting), world.available
+    )
 
 
 @st.composite
@@ -139,19 +143,22 @@ def test_an_accepted_loss_resumes_within_the_log_and_delivers_nothing_twice(worl
 @few
 @given(worlds())
 def test_a_deleted_partition_keeps_its_position(world):
-    """Its topic may only be out of sight. Where the topic is another one by now, nothing is left to keep."""
+    """Its topic may only be out of sight; its id, which tells, is kept with it."""
     start = start_of(world)
     deleted = {p for p, cause in world.lost.items() if cause is LossCause.DELETED}
-    others = {t for t, id_ in world.topic_ids.items() if world.available.topic_ids.get(t, id_) != id_}
 
-    assert start.gone == {p for p in deleted if p.topic not in others}
-    assert all(start.offsets[p] == world.positions[p] for p in start.gone)
+    assert start.gone == {
+        p: Gone(offset=world.positions[p], topic_id=world.topic_ids.get(p.topic), is_waiting=p in world.waiting)
+        for p in deleted
+    }
+    assert not start.gone.keys() & start.offsets.keys()
 
 
-def gone_and_back(*, after, position=5, before="x"):
+def gone_and_back(*, after, position=5, before="x", is_waiting=False):
     """A partition that was gone at a position, and what the brokers have when it is back."""
-    ids = {} if before is None else {"t": before}
-    return find_start({T0: position}, after, topic_ids=ids, gone={T0})
+    return find_start(
+        Reached(offsets={}, gone={T0: Gone(offset=position, topic_id=before, is_waiting=is_waiting)}), after
+    )
 
 
 def available(earliest, latest, topic_id):
@@ -164,14 +171,21 @@ def test_a_gone_partition_is_lost_once():
     """While it is away, each batch keeps its position, and none reports it again."""
     start = gone_and_back(after=Available(earliest={}, latest={}, topic_ids={}))
 
-    assert (start.offsets, start.gone, start.losses) == ({T0: 5}, {T0}, ())
+    assert (start.offsets, start.gone, start.losses) == ({}, {T0: Gone(offset=5, topic_id="x")}, ())
 
 
 def test_a_topic_that_was_out_of_sight_goes_on():
     """The same id is the same topic: no record comes twice, and none is missed."""
     start = gone_and_back(after=available(0, 9, "x"))
 
-    assert (start.offsets, start.gone, start.losses) == ({T0: 5}, frozenset(), ())
+    assert (start.offsets, start.gone, start.losses) == ({T0: 5}, {}, ())
+
+
+def test_a_wait_outlives_its_topic():
+    """An offset that was asked for is still to come when the topic is back; it was never there to be lost."""
+    start = gone_and_back(after=available(0, 9, "x"), position=12, is_waiting=True)
+
+    assert (start.offsets, start.waiting, start.losses) == ({T0: 12}, {T0}, ())
 
 
 @pytest.mark.parametrize("after", [available(0, 9, "y"), available(0, 3, "y")])
@@ -215,8 +229,8 @@ def test_a_wait_ends_at_the_offset_waited_for():
     def at(latest):
         return Available(earliest={T0: 0}, latest={T0: latest}, topic_ids={})
 
-    reached = find_start({T0: 7}, at(7), topic_ids={}, waiting={T0})
-    truncated = find_start(reached.offsets, at(6), topic_ids={}, waiting=reached.waiting)
+    reached = find_start(Reached(offsets={T0: 7}, waiting=frozenset({T0})), at(7))
+    truncated = find_start(Reached(offsets=reached.offsets, waiting=reached.waiting), at(6))
 
     assert reached.waiting == frozenset()
     assert [loss.cause for loss in truncated.losses] == [LossCause.TRUNCATED]
@@ -226,7 +240,9 @@ def test_a_wait_that_ends_in_another_topic():
     """The offset exists as soon as it could be written next, and then the topic that was created anew begins anew."""
 
     def at(latest):
-        return find_start({T0: 7}, available(0, latest, "y"), topic_ids={"t": "x"}, waiting={T0})
+        return find_start(
+            Reached(offsets={T0: 7}, topic_ids={"t": "x"}, waiting=frozenset({T0})), available(0, latest, "y")
+        )
 
     assert (at(6).offsets, at(6).losses) == ({T0: 7}, ())
     assert (at(7).offsets, [loss.cause for loss in at(7).losses]) == ({T0: 0}, [LossCause.RECREATED])
@@ -237,7 +253,7 @@ def test_the_edges_of_the_log_are_no_loss(position):
     """The first offset and the end are within the log, 0 included."""
     available = Available(earliest={T0: 0}, latest={T0: 5}, topic_ids={"t": "x"})
 
-    assert find_start({T0: position}, available, topic_ids={"t": "x"}).losses == ()
+    assert find_start(Reached(offsets={T0: position}, topic_ids={"t": "x"}), available).losses == ()
 
 
 @st.composite
@@ -342,7 +358,7 @@ class Reader:
     def read(self):
         ids = {"t": str(self.log.topic_id)}
         available = Available(earliest={T0: self.log.first}, latest={T0: self.log.end}, topic_ids=ids)
-        start = find_start(self.position, available, topic_ids=self.topic_ids)
+        start = find_start(Reached(offsets=self.position, topic_ids=self.topic_ids), available)
         (r,) = plan_ranges(start.offsets, available.latest, {T0: self.limit})
         self.delivered += [self.log.records[offset] for offset in range(r.fromOffset, r.untilOffset)]
         self.position, self.topic_ids = {T0: r.untilOffset}, ids

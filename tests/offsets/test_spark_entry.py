@@ -5,6 +5,7 @@ import pytest
 from kafka_direct.offsets import TopicPartition
 from kafka_direct.offsets.store.codec import UNREADABLE
 from kafka_direct.offsets.store.spark_entry import (
+    SparkEntry,
     decode_entry,
     decode_initial,
     encode_commit_like,
@@ -103,3 +104,20 @@ def test_the_commit_of_a_reset():
     """It repeats the commit before it; the first one has no watermark."""
     assert encode_commit_like('v1\n{"nextBatchWatermarkMs":9}') == 'v1\n{"nextBatchWatermarkMs":9}'
     assert encode_commit_like(None) == 'v1\n{"nextBatchWatermarkMs":0}'
+
+
+def test_a_reset_keeps_what_is_gone():
+    """A partition that the brokers do not have stays as it was, with the id of its topic."""
+    source = '{"t": {"0": 3}, "kafka_direct:gone": {"u": {"0": [7, "z"], "1": [8, null]}}}'
+    entry = SparkEntry(version="v1", metadata={"batchTimestampMs": 1}, sources={"0": source})
+
+    reset = entry.reset("0", {TopicPartition("t", 0): 0, TopicPartition("u", 1): 2}, now_ms=9)
+
+    assert reset.sources["0"] == '{"t": {"0": 0}, "u": {"1": 2}, "kafka_direct:gone": {"u": {"0": [7, "z"]}}}'
+    assert reset.offsets() == {"0": {TopicPartition("t", 0): 0, TopicPartition("u", 1): 2}}
+
+
+@pytest.mark.parametrize("gone", ["[]", '{"u": 7}', '{"u": {"0": [7]}}', '{"u": {"x": [7, "z"]}}'])
+def test_gone_partitions_that_are_torn(gone):
+    """They are no offsets of ours, so the source is not taken for one."""
+    assert kafka_offsets('{"t": {"0": 3}, "kafka_direct:gone": ' + gone + "}") is None

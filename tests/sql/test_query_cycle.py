@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import threading
 
 import pytest
 
 from kafka_direct.errors import BrokerUnavailable, OffsetsLost
-from kafka_direct.offsets import OffsetRange, TopicPartition
+from kafka_direct.offsets import OffsetRange, Reached, TopicPartition
+from kafka_direct.offsets.store.codec import decode_query_offsets, encode_query_offsets
 from kafka_direct.options import SourceOptions
 from kafka_direct.sql.query_cycle import QueryCycle
 from kafka_direct.testing import FakeKafka
@@ -33,7 +35,7 @@ class Query:
         self.options = {"kafka.bootstrap.servers": "b:9092", "startingOffsets": "earliest", **options}
         if "subscribePattern" not in options:
             self.options["subscribe"] = "t"
-        self.ends, self.start = [], None
+        self.log = []
         self.restart()
 
     def restart(self):
@@ -43,22 +45,39 @@ class Query:
         self.waits = []
         self.cycle = QueryCycle(options, self.kafka.brokers(group=group), self.waits.append)
 
+    @property
+    def ends(self):
+        """What Spark has logged, of the partitions that exist."""
+        return [dict(decoded(text).offsets) for text in self.log]
+
     def batch(self, *, is_once=False):
         """Plan and run one micro-batch; its ranges, as offsets by partition."""
-        start = dict(self.ends[-1] if self.ends else self.cycle.begin())
-        end = dict(self.cycle.next_end(start, is_once=is_once))
-        if not self.ends:
-            assert dict(self.cycle.begin()) == start  # Spark asks twice
-        self.ends.append(end)
+        start = self.log[-1] if self.log else encoded(self.cycle.begin())
+        end = encoded(self.cycle.next_end(decoded(start), is_once=is_once))
+        if not self.log:
+            assert encoded(self.cycle.begin()) == start  # Spark asks twice
+        self.log.append(end)
         return self.read(start, end)
 
     def again(self):
         """After a restart Spark runs the last batch again, if it was not committed."""
-        start = dict(self.ends[-2] if len(self.ends) > 1 else self.cycle.begin())
-        return self.read(start, self.ends[-1])
+        return self.read(self.log[-2] if len(self.log) > 1 else encoded(self.cycle.begin()), self.log[-1])
 
     def read(self, start, end):
-        return {r.partition: (r.fromOffset, r.untilOffset) for r in self.cycle.ranges(start, end) if r.count()}
+        ranges = self.cycle.ranges(decoded(start), decoded(end))
+        return {r.partition: (r.fromOffset, r.untilOffset) for r in ranges if r.count()}
+
+
+def encoded(reached):
+    return json.dumps(encode_query_offsets(reached))
+
+
+def decoded(text):
+    return decode_query_offsets(json.loads(text))
+
+
+def at(offsets):
+    return Reached(offsets=offsets)
 
 
 def test_the_first_batch_pins_the_start(kafka):
@@ -130,7 +149,7 @@ def test_available_now_ends_where_it_began(kafka):
     query = Query(kafka, maxOffsetsPerTrigger="12")
     query.cycle.freeze()
     sizes = []
-    while len(query.ends) < 2 or query.ends[-1] != query.ends[-2]:
+    while len(query.log) < 2 or query.log[-1] != query.log[-2]:
         sizes.append(sum(until - start for start, until in query.batch().values()))
         kafka.append("t", 0, 5)
 
@@ -145,40 +164,110 @@ def test_available_now_ends_when_its_topic_goes_away(kafka):
     query.batch()
     kafka.delete_topic("t")
 
-    assert query.batch() == {}
-    assert query.ends[-1] == query.ends[-2] == {T0: 2, T1: 2}
+    assert [query.batch(), query.batch()] == [{}, {}]
+    assert query.log[-1] == query.log[-2]
+    assert {p: gone.offset for p, gone in decoded(query.log[-1]).gone.items()} == {T0: 2, T1: 2}
 
 
-def test_a_topic_that_is_gone_and_comes_back(kafka):
-    """No empty offset is logged: the position is kept, and each record comes once."""
+def hidden(kafka):
+    kafka.hide_topic("t")
+
+
+def deleted(kafka):
+    kafka.delete_topic("t")
+
+
+@pytest.fixture
+def gone(kafka, request):
+    """A query that has read ten records of each partition, accepts losses, and whose topic is gone."""
     query = Query(kafka, subscribePattern="t", failOnDataLoss="false")
     query.batch()
     query.batch()
-    kafka.hide_topic("t")
-    away = query.batch()
-    query.restart()
+    request.param(kafka)
     query.batch()
+    return query
+
+
+@pytest.mark.parametrize("gone", [hidden], indirect=True)
+@pytest.mark.parametrize("restarts", [True, False])
+def test_a_topic_that_is_out_of_sight_goes_on(gone, kafka, restarts):
+    """No empty offset is logged: the position is kept, over a restart too, and each record comes once."""
+    if restarts:
+        gone.restart()
+    away = gone.batch()
     kafka.append("t", 0, 5)
     kafka.show_topic("t")
 
     assert away == {}
-    assert query.ends[-1] == query.ends[1] == {T0: 10, T1: 10}
-    assert query.batch() == {0: (10, 15)}
+    assert gone.log[-1] == gone.log[-2] != "{}"
+    assert gone.batch() == {}  # it is logged where it goes on, before it is read from
+    assert gone.ends[-1] == {T0: 10, T1: 10}
+    assert gone.batch() == {0: (10, 15)}
 
 
-def test_a_topic_that_is_created_anew_begins_anew(kafka):
-    """The ids of this run tell; the new start is pinned, then read."""
-    query = Query(kafka, subscribePattern="t", failOnDataLoss="false")
-    query.batch()
-    query.batch()
-    kafka.delete_topic("t")
-    query.batch()
+@pytest.mark.parametrize("gone", [deleted], indirect=True)
+@pytest.mark.parametrize("restarts", [True, False])
+def test_a_topic_that_is_created_anew_begins_anew(gone, kafka, restarts):
+    """Its id is in Spark's log, so that also another run knows: nothing of the new topic is passed over."""
+    if restarts:
+        gone.restart()
     kafka.create_topic("t", partitions=2)
-    kafka.append("t", 0, 20)
+    kafka.append("t", 0, 40)
 
-    assert query.batch() == {}
-    assert query.ends[-1] == {T0: 0, T1: 0}
-    assert query.batch() == {0: (0, 20)}
+    assert gone.batch() == {}
+    assert gone.ends[-1] == {T0: 0, T1: 0}
+    assert gone.batch() == {0: (0, 40)}
+
+
+@pytest.mark.parametrize("gone", [hidden], indirect=True)
+def test_a_loss_that_was_accepted_is_accepted(gone):
+    """The next run may refuse losses again: this one was reported, and is in the log."""
+    gone.options["failOnDataLoss"] = "true"
+    gone.restart()
+
+    assert gone.batch() == {}
+
+
+@pytest.mark.parametrize("gone", [hidden], indirect=True)
+def test_trigger_once_reads_what_came_back_at_once(gone, kafka):
+    """And so does its replay, from the same offset."""
+    kafka.append("t", 0, 5)
+    kafka.show_topic("t")
+    read = gone.batch(is_once=True)
+    gone.restart()
+
+    assert read == gone.again() == {0: (10, 15)}
+
+
+@pytest.mark.parametrize("change", [{"subscribe": "u"}, {"assign": '{"t":[5]}'}])
+def test_no_empty_offset_is_logged(kafka, change):
+    """Where a query comes to read nothing of what it has read, its last positions stay in the log."""
+    kafka.create_topic("u")
+    query = Query(kafka, failOnDataLoss="false")
+    query.batch()
+    query.batch()
+    del query.options["subscribe"]
+    query.options |= change
+    kafka.delete_topic("u")
+    query.restart()
+    query.batch()
+    query.batch()
+
+    assert query.log[-1] == query.log[-2] != "{}"
+
+
+def test_a_topic_that_is_recreated_after_a_replay(kafka):
+    """What the replay saw is remembered: the next batch does not take one topic for the other."""
+    query = Query(kafka)
+    query.batch()
+    query.batch()
+    query.restart()
+    query.again()
+    kafka.recreate("t")
+    kafka.append("t", 0, 40)
+
+    with pytest.raises(OffsetsLost, match="t-0 topic recreated"):
+        query.batch()
 
 
 def test_a_loss_ends_the_query(kafka):
@@ -273,14 +362,14 @@ def test_an_end_before_its_start_reads_nothing():
     kafka.append("t", 0, 10)
     query = Query(kafka)
 
-    assert query.cycle.ranges({T0: 7}, {T0: 3}) == ()
-    assert query.cycle.ranges({T0: 3}, {T0: 3}) == ()
-    assert query.cycle.ranges({}, {T0: 3}) == (OffsetRange("t", 0, 0, 3),)
+    assert query.cycle.ranges(at({T0: 7}), at({T0: 3})) == ()
+    assert query.cycle.ranges(at({T0: 3}), at({T0: 3})) == ()
+    assert query.cycle.ranges(at({}), at({T0: 3})) == (OffsetRange("t", 0, 0, 3),)
 
 
 def test_the_ranges_of_a_replay_are_in_order(kafka):
     """Whatever order Spark's log has."""
-    ranges = Query(kafka).cycle.ranges({T1: 1, T0: 2}, {T1: 5, T0: 6})
+    ranges = Query(kafka).cycle.ranges(at({T1: 1, T0: 2}), at({T1: 5, T0: 6}))
 
     assert ranges == (OffsetRange("t", 0, 2, 6), OffsetRange("t", 1, 1, 5))
 
@@ -288,16 +377,16 @@ def test_the_ranges_of_a_replay_are_in_order(kafka):
 def test_a_replay_in_a_partition_that_is_gone(kafka):
     """All that was planned there is lost, from the first offset on."""
     with pytest.raises(OffsetsLost, match="t-7 partition deleted: wanted offset 0"):
-        Query(kafka).cycle.ranges({}, {TopicPartition("t", 7): 3})
+        Query(kafka).cycle.ranges(at({}), at({TopicPartition("t", 7): 3}))
 
 
 def test_the_start_is_found_once(kafka):
     """Spark asks twice, and latest is another offset by then."""
     query = Query(kafka, startingOffsets="latest")
-    start = dict(query.cycle.begin())
+    start = dict(query.cycle.begin().offsets)
     kafka.append("t", 0, 5)
 
-    assert dict(query.cycle.begin()) == start == {T0: 10, T1: 10}
+    assert dict(query.cycle.begin().offsets) == start == {T0: 10, T1: 10}
 
 
 def test_the_first_batch_is_the_first_once(kafka):
@@ -306,9 +395,9 @@ def test_the_first_batch_is_the_first_once(kafka):
     start = query.cycle.begin()
 
     assert query.cycle.next_end(start, is_once=False) == start
-    assert query.cycle.next_end(start, is_once=False) == {T0: 10, T1: 10}
+    assert query.cycle.next_end(start, is_once=False).offsets == {T0: 10, T1: 10}
     assert query.cycle.begin() == start
-    assert query.cycle.next_end(start, is_once=False) == {T0: 10, T1: 10}
+    assert query.cycle.next_end(start, is_once=False).offsets == {T0: 10, T1: 10}
 
 
 def test_trigger_once_reads_a_new_partition_at_once(kafka):
@@ -326,7 +415,8 @@ def test_the_ranges_of_a_planned_batch_ask_nobody(kafka):
     """They were looked at when they were planned, a moment ago."""
     query = Query(kafka)
     query.batch()
-    start, end = query.ends[-1], query.cycle.next_end(query.ends[-1], is_once=False)
+    start = query.log[-1]
+    end = encoded(query.cycle.next_end(decoded(start), is_once=False))
     before = len(kafka.questions)
 
     assert query.read(start, end) == {0: (0, 10), 1: (0, 10)}
@@ -389,7 +479,9 @@ def test_a_topic_that_stays_away_is_reported_once(kafka, caplog):
     said = [r.getMessage() for r in caplog.records if "goes on after a loss" in r.getMessage()]
 
     assert len(said) == 2  # one of each partition
-    assert caplog.text.count("the consumer group was not told") == 1  # before the query saw that the topic is gone
+    assert (
+        caplog.text.count("was not committed to the consumer group") == 1
+    )  # before the query saw that the topic is gone
     assert kafka.groups["g"] == {TopicPartition("tu", 0): 15}
 
 

@@ -20,6 +20,7 @@ from kafka_direct.broker.failure import build_client, servers_of, translate
 from kafka_direct.broker.idle import IdleClients
 from kafka_direct.errors import BrokerUnavailable, KafkaDirectError
 from kafka_direct.offsets import Loss, LossCause, LossPolicy
+from kafka_direct.offsets.model.loss import STREAM_SETTING
 from kafka_direct.options.callback import holding_errors
 
 from .chunk import Chunk
@@ -59,7 +60,7 @@ _GONE = (
 )
 
 
-_RAISED = LossPolicy(fail_on_data_loss=True, setting="spark.streaming.kafka.failOnDataLoss", reader="a worker")
+_RAISED = LossPolicy(fail_on_data_loss=True, setting=STREAM_SETTING, reader="a worker")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,7 +218,7 @@ class _RangeRead(Generic[ChunkT]):
         cause = LossCause.AGED_OUT if is_aged_out else LossCause.DELETED if earliest is None else LossCause.TRUNCATED
         found = {"earliest": earliest, "latest": latest, "resumed": resumed}
         loss = Loss(topic_partition=self.range.topicPartition(), cause=cause, wanted=self.position, **found)
-        self.settings.losses.accept([loss], because=_PLANNED)
+        self.settings.losses.accept([loss], _PLANNED)
         self.position = self.range.untilOffset if resumed is None else resumed
         self._assign()
 
