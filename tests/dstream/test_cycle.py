@@ -15,7 +15,8 @@ from kafka_direct.dstream.spec import StreamSpec, parse_from_offsets
 from kafka_direct.errors import BrokerUnavailable, ConfigError, Fenced, OffsetsLost
 from kafka_direct.offsets import Batch, OffsetLog, OffsetRange, OutputTimes, TopicPartition
 from kafka_direct.options import ClientParams, Subscription
-from kafka_direct.rate import RateSettings
+from kafka_direct.rate import PidGains, RateSettings
+from kafka_direct.rate.estimator import ESTIMATORS
 from kafka_direct.testing import FakeKafka
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -318,6 +319,20 @@ def test_the_rate_learns_from_success_only(kafka, tmp_path):
         driver.end(seconds, failure)
 
     assert sizes == [100, 100, 1000]  # 100 records in 100 ms
+
+
+def test_the_rate_has_the_settings_of_sparkconf(kafka, monkeypatch):
+    """The gains, and the estimator by its name."""
+    made = []
+
+    def remember(batch_interval_ms, gains):
+        made.append((batch_interval_ms, gains.min_rate))
+        return ESTIMATORS["pid"](batch_interval_ms, gains)
+
+    monkeypatch.setitem(ESTIMATORS, "mine", remember)
+    Driver(kafka, rate=RateSettings(backpressure=True, estimator="mine", gains=PidGains(min_rate=7)))
+
+    assert made == [(SECOND, 7)]
 
 
 def test_batches_in_flight_are_counted(kafka, tmp_path):
