@@ -73,9 +73,8 @@ EQUIVALENT = (
     ("sql/query_cycle.py", "time.monotonic_ns() //", "->  1000001", "a millionth more"),
     ("sql/query_cycle.py", "time.monotonic_ns() //", "->  999999", "a millionth less"),
     ("dstream/cycle.py", "self._remember_ms = 0", "", "the context says it before a batch ends"),
-    ("dstream/cycle.py", "dict.fromkeys(self._next_offsets", "0  ->", "a wrong rate is refused whatever the lag"),
+    ("dstream/cycle.py", "dict.fromkeys(self.next_offsets", "0  ->", "a wrong rate is refused whatever the lag"),
     ("dstream/cycle.py", "sorted(last.end())", "->  list(", "ranges are in order"),
-    ("dstream/cycle.py", "None if self._log is not None", "->  None if False", "spares a read of a log that is empty"),
 )
 
 COMPARISONS = {

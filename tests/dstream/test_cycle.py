@@ -385,7 +385,7 @@ def test_each_old_batch_is_pruned_once(kafka, tmp_path, monkeypatch):
         prune(ids)
 
     monkeypatch.setattr(driver.log, "prune", record)
-    for seconds in range(1, 127):
+    for seconds in range(1, 123):
         driver.batch(seconds)
         if seconds % 2 == 0:
             driver.end(seconds)
@@ -410,11 +410,11 @@ def test_without_a_log_batches_follow_each_other(kafka):
 def test_what_spark_may_ask_for_is_not_pruned(kafka, tmp_path):
     """A window of a minute is computed anew after a recovery, from a checkpoint that is not the newest."""
     driver = Driver(kafka, tmp_path, remember=60)
-    for seconds in range(1, 126):
+    for seconds in range(1, 112):
         driver.batch(seconds)
         driver.end(seconds)
 
-    assert [batch.id for batch in driver.log.load()] == list(range(125))
+    assert [batch.id for batch in driver.log.load()] == list(range(111))
 
 
 def test_before_the_start_a_stream_says_where_it_will_begin(kafka, tmp_path):
@@ -619,16 +619,16 @@ def test_a_log_that_cannot_be_pruned_is_no_error(kafka, tmp_path, caplog, monkey
         raise OSError("read-only")
 
     monkeypatch.setattr(driver.log, "prune", refuse)
-    for seconds in range(1, 122):
+    for seconds in range(1, 112):
         driver.batch(seconds)
         driver.end(seconds)
     monkeypatch.undo()
-    for seconds in range(122, 132):
+    for seconds in range(112, 122):
         driver.batch(seconds)
         driver.end(seconds)
 
     assert "could not remove old files of its log, and tries again: read-only" in caplog.text
-    assert [batch.id for batch in driver.log.load()] == list(range(31, 131))
+    assert [batch.id for batch in driver.log.load()] == list(range(21, 121))
 
 
 def test_a_stream_that_stops_waits_for_no_broker(kafka, tmp_path):
