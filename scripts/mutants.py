@@ -191,7 +191,11 @@ def passes(tree: Path, tests: str) -> bool:
         with Path(os.devnull).open("w") as nowhere:
             for stream in (1, 2):
                 os.dup2(nowhere.fileno(), stream)
-        os._exit(pytest.main([*OPTIONS, *tests.split()]))
+        status = 1
+        try:
+            status = pytest.main([*OPTIONS, f"--basetemp={tree}/tmp", *tests.split()])
+        finally:
+            os._exit(status)  # not into the code of the parent, whatever pytest raised
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
