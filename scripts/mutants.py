@@ -45,7 +45,7 @@ LEDGER = "tests/offsets/test_history.py tests/offsets/test_ledger.py"
 PLAN = "tests/offsets/test_plan.py tests/offsets/test_split.py tests/offsets/test_advance.py"
 TESTS = {
     "offsets/ledger/*.py": (LEDGER, "tests/dstream/test_cycle.py"),
-    "offsets/plan/*.py": (PLAN, USERS),
+    "offsets/plan/*.py": (PLAN, f"tests/offsets/test_doctests.py {USERS}"),
     "kafka_direct/engine/*.py": ("tests/engine", f"tests/sql/test_pace.py {USERS}"),
     "kafka_direct/dstream/cycle.py": ("tests/dstream/test_cycle.py",),
     "kafka_direct/sql/query_cycle.py": ("tests/sql/test_query_cycle.py",),
@@ -58,9 +58,8 @@ EQUIVALENT = (
     ("ledger/ledger.py", "self._recovered_ms = 0", "0  ->  -1", "times are not negative"),
     ("ledger/ledger.py", "self._taken -= gone", "->  pass", "frees memory: no id is given twice"),
     ("ledger/ledger.py", "batch.time < time_ms or", "<=", "a batch of this very time is known by its time"),
+    ("plan/outlook.py", "sorted(gone.items())", "->  list(", "what is gone is in order"),
     ("plan/micro_batch.py", "dict.fromkeys(pinned, 0)", "0  ->  -1", "no range goes backwards"),
-    ("plan/outlook.py", "if dropped:", "if True:", "spares a copy"),
-    ("plan/ranges.py", "earliest is None or latest is None", " and ", "both are known, or neither"),
     ("engine/group.py", "self._pending = None", "->  pass", "for a moment between two threads, which no test can hold"),
     ("engine/group.py", "None if error is None else (finished", "->  None if False", "what is committed is no news"),
     ("engine/group.py", "ThreadPoolExecutor(1,", "1  ->  2", "one commit runs at a time"),
