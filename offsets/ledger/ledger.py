@@ -214,7 +214,7 @@ class Ledger:
         """Spark has the batch of this time, and runs it."""
         self._by_time[time_ms] = batch
         self._taken.add(batch.id)
-        if self._history.is_unfinished(batch.id):
+        if self._history.is_unfinished(batch.id) and batch.id not in self._succeeded:
             self._running[time_ms] = batch
 
     def ended(self, time_ms: int, *, succeeded: bool) -> list[Batch]:
