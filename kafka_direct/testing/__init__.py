@@ -8,6 +8,7 @@
 
 Under pytest the fixtures `kafka`, `kafka_topic` and `kafka_produce` do the same.
 `FakeKafka` needs no Kafka: it has offsets and no records.
+`LocalHdfs` and `LocalS3` are stores for checkpoints, which can be killed, frozen and made to fail.
 Every pytest run loads this where the package is installed, so nothing is imported before it is used.
 """
 
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     from .error import JavaMissingError, KafkaStartError
     from .fake_brokers import FakeBrokers
     from .fake_kafka import FakeKafka
+    from .hdfs import LocalHdfs
     from .local import LocalKafka
+    from .s3 import LocalS3, S3Request
     from .topic import Delivered, create_topic, delete_topic, produce
     from .wait import wait_until
 
@@ -32,7 +35,10 @@ HOMES = {
     "FakeKafka": "fake_kafka",
     "JavaMissingError": "error",
     "KafkaStartError": "error",
+    "LocalHdfs": "hdfs",
     "LocalKafka": "local",
+    "LocalS3": "s3",
+    "S3Request": "s3",
     "cluster": "chosen_cluster",
     "create_topic": "topic",
     "delete_topic": "topic",
@@ -47,7 +53,10 @@ __all__ = [
     "FakeKafka",
     "JavaMissingError",
     "KafkaStartError",
+    "LocalHdfs",
     "LocalKafka",
+    "LocalS3",
+    "S3Request",
     "cluster",
     "create_topic",
     "delete_topic",

@@ -36,6 +36,7 @@ class Wanted(NamedTuple):
     modules: tuple[tuple[str, str, str], ...]
     with_dependencies: bool = False
     instead: str = ""  # what a user can do who cannot download them
+    without: tuple[tuple[str, str], ...] = ()  # dependencies to leave out: (organisation, name), or * for all names
 
 
 # Spark's own `kafka` source; on Maven with this version, which also runs on Spark 4.3.
@@ -50,6 +51,9 @@ SPARK_KAFKA = Wanted(
         ("org.apache.commons", "commons-pool2", "2.12.1"),
     ),
 )
+
+AWS_SDK = "software.amazon.awssdk"
+AWS_SDK_VERSION = "2.35.4"  # the one of Hadoop 3.5.0
 
 
 def kafka_jars(version: str = KAFKA_VERSION) -> Path:
@@ -66,6 +70,24 @@ def kafka_jars(version: str = KAFKA_VERSION) -> Path:
 def spark_kafka_jars() -> str:
     """Return the paths of the jars of Spark's own `kafka` source, as `spark.jars` wants them."""
     return ",".join(sorted(map(str, fetched_jars(SPARK_KAFKA).glob("*.jar"))))
+
+
+def s3a_jars() -> str:
+    """Return the paths of the jars with which PySpark's Hadoop reads and writes s3a://, as `spark.jars` wants them.
+
+    They are 14 MB: the parts of the AWS SDK that Hadoop uses. The whole is 686 MB (`bundle`).
+    """
+    hadoop = _pyspark_jar("hadoop-client-api-*.jar", "s3a://").stem.removeprefix("hadoop-client-api-")
+    modules = (
+        ("org.apache.hadoop", "hadoop-aws", hadoop),
+        (AWS_SDK, "s3", AWS_SDK_VERSION),
+        (AWS_SDK, "s3-transfer-manager", AWS_SDK_VERSION),
+        (AWS_SDK, "sts", AWS_SDK_VERSION),
+    )
+    in_spark = (("io.netty", "*"), ("org.slf4j", "*"), ("commons-codec", "*"), ("commons-logging", "*"))
+    without = ((AWS_SDK, "bundle"), ("org.wildfly.openssl", "*"), *in_spark)
+    wanted = Wanted(f"hadoop-aws-{hadoop}", f"S3A of Hadoop {hadoop}", "14 MB", modules, True, without=without)
+    return ",".join(sorted(map(str, fetched_jars(wanted).glob("*.jar"))))
 
 
 def fetched_jars(wanted: Wanted, unpack: Callable[[Path], Path] = lambda jars: jars) -> Path:
@@ -92,11 +114,13 @@ def _run_ivy(wanted: Wanted, scratch: Path) -> Path:
         f' transitive="{str(wanted.with_dependencies).lower()}"/>'
         for organisation, name, version in wanted.modules
     )
+    exclusions = "".join(f'<exclude org="{organisation}" module="{name}"/>' for organisation, name in wanted.without)
     (scratch / "ivy.xml").write_text(
         '<ivy-module version="2.0"><info organisation="kafka_direct" module="testing"/>'
-        f"<dependencies>{dependencies}</dependencies></ivy-module>"
+        f"<dependencies>{dependencies}{exclusions}</dependencies></ivy-module>"
     )
-    command = [find_java(), f"-Divy.default.ivy.user.dir={scratch / 'user'}", "-cp", str(_ivy()), "org.apache.ivy.Main"]
+    ivy = _pyspark_jar("ivy-*.jar", "A local Kafka")
+    command = [find_java(), f"-Divy.default.ivy.user.dir={scratch / 'user'}", "-cp", str(ivy), "org.apache.ivy.Main"]
     command += ["-cache", str(scratch / "cache"), "-ivy", str(scratch / "ivy.xml"), "-types", "jar", "bundle"]
     command += ["-retrieve", str(scratch / "jars" / "[artifact]-[revision](-[classifier]).[ext]")]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -126,12 +150,13 @@ def _publish(ready: Path, folder: Path) -> None:
         shutil.rmtree(ready)
 
 
-def _ivy() -> Path:
+def _pyspark_jar(pattern: str, what: str) -> Path:
+    """One of the jars that PySpark brings along; `what` needs it."""
     spec = find_spec("pyspark")
     homes = [] if spec is None or spec.origin is None else [Path(spec.origin).parent]
     if "SPARK_HOME" in os.environ:
         homes.append(Path(os.environ["SPARK_HOME"]))
     for home in homes:
-        for jar in sorted((home / "jars").glob("ivy-*.jar")):
+        for jar in sorted((home / "jars").glob(pattern)):
             return jar
-    raise KafkaStartError("A local Kafka is fetched by the Ivy in PySpark's jars, and there is none: install pyspark.")
+    raise KafkaStartError(f"{what} needs {pattern} of PySpark's jars, and there is none: install pyspark.")
