@@ -130,6 +130,18 @@ def test_available_now_reads_all_in_limited_batches(stream, kafka, kafka_topic, 
     assert stream.batches == {}
 
 
+def test_javas_largest_long_and_a_topic_named_twice(stream, kafka_topic, kafka_produce):
+    """As Spark's source takes them: no limit, the end, and one topic."""
+    topic, most = kafka_topic(), 2**63 - 1
+    kafka_produce(topic, numbers(0, 10))
+    at_the_end = {"startingTimestamp": most, "startingOffsetsByTimestampStrategy": "latest"}
+    limits = {"maxOffsetsPerTrigger": most, "minOffsetsPerTrigger": most, "maxRecordsPerPartition": most}
+
+    assert stream(f"{topic}, {topic}", **at_the_end, **limits) == []
+    kafka_produce(topic, numbers(10, 13))
+    assert stream(f"{topic},{topic}", **at_the_end, **limits) == numbers(10, 13)
+
+
 def test_once_reads_all_in_one_batch(stream, kafka_topic, kafka_produce):
     """Trigger.Once has one batch, so that is not spent on the start, and limits do not apply to it, as in Spark."""
     topic = kafka_topic()

@@ -53,9 +53,7 @@ def limit_per_partition(
     """
     above_zero("batch interval", batch_seconds, "give it in seconds, such as 1.0")
     lag = {key: max(0, records) for key, records in lag.items()}
-    caps = {
-        key: at_least_zero(f"maxRatePerPartition of {key}", _value(max_rate, key, 0), "use 0 for no cap") for key in lag
-    }
+    caps = {key: cap_of(max_rate, key) for key in lag}
     floors = {
         key: math.ceil(at_least_zero(f"minRatePerPartition of {key}", _value(min_rate, key, 1), "use 0 for no floor"))
         for key in lag
@@ -69,6 +67,11 @@ def limit_per_partition(
         key: lag[key] if speed is None else max(int(min(batch_seconds * speed, LONG_MAX)), floors[key])
         for key, speed in speeds.items()
     }
+
+
+def cap_of(max_rate: PerPartition[K], key: K) -> float:
+    """A partition's cap in records/second; 0 is no cap."""
+    return at_least_zero(f"maxRatePerPartition of {key}", _value(max_rate, key, 0), "use 0 for no cap")
 
 
 def _value(setting: PerPartition[K], key: K, missing: float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafka_direct.rate import RateController, limit_per_partition, share_offsets
+from kafka_direct.rate import RateController, limit_per_partition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,10 +14,7 @@ if TYPE_CHECKING:
 
 
 class Pace:
-    """The limits of a stream's batches: caps, a floor, and with a controller the speed of the batches before.
-
-    `max_offsets` is a query's bound for a whole batch.
-    """
+    """The limits of a stream's batches: caps, a floor, and with a controller the speed of the batches before."""
 
     def __init__(
         self,
@@ -26,23 +23,14 @@ class Pace:
         batch_seconds: float,
         max_rate: PerPartition[TopicPartition],
         min_rate: PerPartition[TopicPartition],
-        max_offsets: int | None = None,
     ) -> None:
         self.controller = controller
         self._batch_seconds = batch_seconds
         self._max_rate = max_rate
         self._min_rate = min_rate
-        self._max_offsets = max_offsets
 
     def limits(self, lag: Mapping[TopicPartition, int], *, in_flight: int = 0) -> dict[TopicPartition, int] | None:
         """What the next batch may take of each partition; None is no limit. `in_flight` records are not done yet."""
-        by_rate = self._by_rate(lag, in_flight)
-        if self._max_offsets is None:
-            return by_rate
-        shared = share_offsets(lag, self._max_offsets)
-        return shared if by_rate is None else {p: min(records, by_rate[p]) for p, records in shared.items()}
-
-    def _by_rate(self, lag: Mapping[TopicPartition, int], in_flight: int) -> dict[TopicPartition, int] | None:
         if self.controller is not None:
             return self.controller.limit(lag, in_flight=in_flight, max_rate=self._max_rate, min_rate=self._min_rate)
         return limit_per_partition(

@@ -85,9 +85,9 @@ class QueryCycle:
             # The first batch ends where it starts. If it has to run again, Spark asks for the start again, and latest
             # would have moved by then.
             return start
+        self._pace.finished(start.offsets)  # before anything that takes time: it looks at the clock
         if self._group is not None:
             self._group.commit(start.offsets, wait_seconds=GROUP_SECONDS)
-        self._pace.finished(start.offsets)
         outlook = self.engine.look(replace(start, topic_ids=self._topic_ids))
         found, latest = outlook.start, outlook.ends
         self._topic_ids |= outlook.topic_ids
@@ -126,7 +126,11 @@ class QueryCycle:
         # A run that ends by itself does not wait for more records.
         if self._gate is not None and self._target is None and not self._gate.opens(sum(lag.values()), _now_ms()):
             return dict.fromkeys(lag, 0)
-        return self._pace.limits(lag)
+        limits = self._pace.limits(lag)
+        if self._target is not None and any(lag.values()) and not _moves(lag, limits):
+            # A cap of less than a record a batch. Spark would end the run at an offset that does not move.
+            return limits | {max(lag, key=lag.__getitem__): 1}
+        return limits
 
 
 def make_engine(options: SourceOptions, brokers: Brokers, wait: Callable[[float], object] | None = None) -> Engine:
@@ -147,6 +151,10 @@ def _logged_ranges(start: Reached, end: Offsets, available: Available) -> tuple[
     return tuple(
         OffsetRange(p.topic, p.partition, starts[p], offset) for p, offset in sorted(end.items()) if starts[p] < offset
     )
+
+
+def _moves(lag: Offsets, limits: Offsets) -> bool:
+    return any(min(records, limits.get(partition, records)) > 0 for partition, records in lag.items())
 
 
 def _now_ms() -> int:

@@ -156,6 +156,31 @@ def test_available_now_ends_where_it_began(kafka):
     assert sizes == [0, 12, 8, 0]
 
 
+@pytest.mark.parametrize(
+    "capped",
+    ["0.001", '{"t":{"0":0.001,"1":0.001}}', '{"t":{"1":0.001}}', '{"t":{"0":1e12,"1":0.001}}'],
+    ids=["all", "each", "one", "the one with records"],
+)
+def test_available_now_ends_at_its_target_with_a_low_cap(kafka, capped):
+    """Spark ends the run when an offset does not move: the partition that is most behind takes a record."""
+    kafka.append("t", 1, 2)
+    query = Query(kafka, maxRatePerPartition=capped)
+    query.cycle.freeze()
+    sizes = []
+    while len(query.log) < 2 or query.log[-1] != query.log[-2]:
+        sizes.append(sum(until - start for start, until in query.batch().values()))
+
+    assert query.ends[-1] == {T0: 10, T1: 12}
+    assert sizes[1:4] in ([1, 1, 1], [10, 1, 1])
+
+
+def test_a_low_cap_holds_while_a_query_goes_on(kafka):
+    """Only a run that ends by itself must move."""
+    query = Query(kafka, maxRatePerPartition="0.001")
+
+    assert [query.batch() for _ in range(3)] == [{}, {}, {}]
+
+
 def test_available_now_ends_when_its_topic_goes_away(kafka):
     """The run ends at the position that is kept."""
     query = Query(kafka, subscribePattern="t", failOnDataLoss="false", maxOffsetsPerTrigger="4")
