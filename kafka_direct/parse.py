@@ -37,12 +37,13 @@ def parse_boolean(name: str, text: str, words: Mapping[str, bool] = BOOLEANS) ->
 
 
 def parse_whole(name: str, text: str, *, least: int | None = None) -> int:
-    """A whole number, from `least` on.
+    """A whole number, from `least` on, that a Long of Java can hold.
 
     >>> parse_whole("option minPartitions", "8", least=1)
     8
     """
-    if re.fullmatch("[+-]?[0-9]{1,18}", text.strip()) is None or (least is not None and int(text) < least):
+    is_whole = re.fullmatch("[+-]?[0-9]{1,19}", text.strip()) is not None and -(2**63) <= int(text) < 2**63
+    if not is_whole or (least is not None and int(text) < least):
         raise ConfigError(f"{name} is {text!r}; give a whole number{'' if least is None else f' from {least} on'}.")
     return int(text)
 

@@ -91,15 +91,28 @@ def test_no_booleans(text):
         parse_boolean("key b", text)
 
 
-@pytest.mark.parametrize(("text", "value"), [("0", 0), (" 8 ", 8), ("-5", -5), ("+7", 7)])
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("0", 0), (" 8 ", 8), ("-5", -5), ("+7", 7), (f"{2**63 - 1}", 2**63 - 1), (f"{-(2**63)}", -(2**63))],
+)
 def test_whole_numbers(text, value):
-    """With a sign, without an upper bound that matters."""
+    """With a sign, as far as a Long of Java goes."""
     assert parse_whole("it", text) == value
 
 
 @pytest.mark.parametrize(
     ("text", "least"),
-    [("", None), ("1.0", None), ("1_000", None), ("²", None), ("1e3", None), ("9" * 19, None), ("0", 1), ("-1", 0)],
+    [
+        ("", None),
+        ("1.0", None),
+        ("1_000", None),
+        ("²", None),
+        ("1e3", None),
+        (f"{2**63}", None),
+        ("0" * 20, None),
+        ("0", 1),
+        ("-1", 0),
+    ],
 )
 def test_no_whole_numbers(text, least):
     """Nor one below the least, which the refusal names."""

@@ -181,7 +181,7 @@ def _subscription(texts: OptionTexts) -> Subscription:
     if chosen[0] == "subscribePattern":
         return Subscription.parse(_pattern(text))
     if chosen[0] == "subscribe":
-        return Subscription.parse([name for part in text.split(",") if (name := part.strip())])
+        return Subscription.parse({name for part in text.split(",") if (name := part.strip())})
     return Subscription.parse(_partitions(texts))
 
 
@@ -194,12 +194,12 @@ def _pattern(text: str) -> re.Pattern[str]:
         ) from None
 
 
-def _partitions(texts: OptionTexts) -> list[TopicPartition]:
+def _partitions(texts: OptionTexts) -> set[TopicPartition]:
     example = '{"topic":[0,1]}'
     value = texts.json("assign", example)
     if not all(isinstance(numbers, list) and numbers for numbers in value.values()):
         raise ConfigError(f"option assign is {texts.text('assign')!r}; give JSON such as {example}.")
-    return [TopicPartition(topic, number) for topic, numbers in value.items() for number in numbers]
+    return {TopicPartition(topic, number) for topic, numbers in value.items() for number in numbers}
 
 
 def _starting(texts: OptionTexts, mode: str) -> Bound:

@@ -66,12 +66,14 @@ def test_names_are_read_in_any_case():
     ("options", "text"),
     [
         ({"subscribe": "a, b,"}, "topics a, b"),
+        ({"subscribe": "b,a,b, a ,b"}, "topics a, b"),
         ({"subscribe": None, "subscribePattern": "a.*"}, "topics that match 'a.*'"),
         ({"subscribe": None, "assign": '{"t":[1,0]}'}, "partitions t-0, t-1"),
+        ({"subscribe": None, "assign": '{"t":[0,1,0]}'}, "partitions t-0, t-1"),
     ],
 )
 def test_what_is_read(options, text):
-    """Three forms, of which one is given."""
+    """Three forms, of which one is given. As in Spark, what is named twice is read once."""
     assert str(parse(**options).subscription) == text
 
 
@@ -87,6 +89,19 @@ def test_the_first_start_that_is_given_counts():
     assert (ending.position, ending.no_match) == ({T0: Since(5)}, "latest")
     assert parse("batch", endingTimestamp="0", endingOffsetsByTimestamp=by_time).ending.position == Since(0)
     assert parse(startingTimestamp="7", startingOffsetsByTimestampStrategy="LATEST").starting.no_match == "latest"
+
+
+def test_javas_largest_long():
+    """Users of Spark's source write it for "no limit" and for "the end"; the next number is no Long."""
+    most = 2**63 - 1
+    names = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxRecordsPerPartition", "startingTimestamp")
+    options = parse(**dict.fromkeys(names, str(most)))
+
+    assert (options.limits.max_offsets, options.limits.min_offsets, options.reading.max_records) == (most, most, most)
+    assert options.starting.position == Since(most)
+    assert parse("batch", endingTimestamp=str(most)).ending.position == Since(most)
+    for name in names:
+        assert f"option {name} is '{most + 1}'; give a whole number" in refusal(**{name: str(most + 1)})
 
 
 def test_positions_of_the_grammar():
