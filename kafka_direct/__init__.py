@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         OffsetsLost,
         OutOfOrder,
         Refused,
+        StoreUnavailable,
     )
     from .metrics import Lag, LagListener, lag
     from .offsets import OffsetRange, TopicPartition
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "dstream": "DirectKafkaInputDStream KafkaMessage KafkaRDD createDirectStream createRDD utf8_decoder",
     "errors": "ArgumentTypeError BrokerError BrokerUnavailable ConfigError CorruptLog Fenced KafkaDirectError "
-    "OffsetsLost OutOfOrder Refused",
+    "OffsetsLost OutOfOrder Refused StoreUnavailable",
     "offsets": "OffsetRange TopicPartition",
     "metrics": "Lag LagListener lag",
     "sql": "source",
@@ -58,6 +59,7 @@ __all__ = [
     "OffsetsLost",
     "OutOfOrder",
     "Refused",
+    "StoreUnavailable",
     "TopicPartition",
     "createDirectStream",
     "createRDD",

@@ -5,6 +5,7 @@ KafkaDirectError
 │   └── ArgumentTypeError  the caller: an argument has a wrong type (also a TypeError, as PySpark 2.4 raised)
 ├── BrokerUnavailable      Kafka or the network: no answer in time; another try may help
 ├── BrokerError            Kafka: it answered with an error
+├── StoreUnavailable       the checkpoint's file system: it cannot be used now (also an OSError); another try may help
 ├── OffsetsLost            the operator: records that were to be read are not there any more
 ├── CorruptLog             the operator: a file of the offset log is torn, or was not written by this package
 ├── OutOfOrder             the operator: an earlier batch is not in the output yet, and must come first
@@ -53,6 +54,16 @@ class BrokerError(KafkaDirectError):
     def __init__(self, message: str, *, code: str | None = None) -> None:
         super().__init__(message)
         self.code = code
+
+
+class StoreUnavailable(KafkaDirectError, OSError):
+    """The file system of a checkpoint did not do what it was asked. `path` is the file or folder."""
+
+    retriable = True
+
+    def __init__(self, message: str, *, path: str | None = None) -> None:
+        super().__init__(message)
+        self.path = path
 
 
 class OffsetsLost(KafkaDirectError):

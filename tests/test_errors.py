@@ -28,6 +28,7 @@ FIELDS = {
     errors.BrokerError: {"code": "NON_EMPTY_GROUP"},
     errors.OffsetsLost: {"losses": (LOSS,)},
     errors.CorruptLog: {"path": "/x/5"},
+    errors.StoreUnavailable: {"path": "hdfs://n/x/5"},
     errors.Fenced: {"path": "/x/5", "owner": "process 7", "epoch": 0, "writer": "orders-0"},
 }
 
@@ -83,9 +84,9 @@ def test_a_wrong_type_is_a_type_error_too():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_only_an_unavailable_broker_is_worth_another_try(kind):
+def test_only_what_is_unavailable_is_worth_another_try(kind):
     """`retriable` says so, on the class and on what arrives by pickle."""
-    assert pickle.loads(pickle.dumps(kind("x"))).retriable is (kind is BrokerUnavailable)
+    assert pickle.loads(pickle.dumps(kind("x"))).retriable is (kind in {BrokerUnavailable, errors.StoreUnavailable})
 
 
 @pytest.mark.parametrize(

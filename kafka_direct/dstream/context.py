@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.streaming.listener import StreamingListener
 
-from kafka_direct.errors import ConfigError, KafkaDirectError
+from kafka_direct.errors import ConfigError, Fenced, KafkaDirectError
+from kafka_direct.hadoop import HadoopStores
 
 from . import jvm
+from .cycle import START_PAUSES
 from .driver import StreamDriver
 from .outcome import Outcome
+from .recovery import Recovery
+from .takeover import TakeOver
 
 if TYPE_CHECKING:
     from pyspark.streaming import StreamingContext
@@ -31,6 +35,7 @@ class ContextStreams:
     def __init__(self, ssc: StreamingContext) -> None:
         self._ssc = ssc
         self._drivers: dict[str, StreamDriver] = {}
+        self._stores = HadoopStores(ssc._sc._gateway, ssc._sc._jsc.hadoopConfiguration())
         self._started = False
 
     def free_name(self) -> str:
@@ -43,55 +48,54 @@ class ContextStreams:
             raise ConfigError(
                 f"this StreamingContext has a direct stream {spec.name!r} already; give each stream its own name=."
             )
-        driver = StreamDriver(spec, self._ssc)
+        driver = StreamDriver(spec, self._ssc, self._stores.locate)
         driver.check()
         self._drivers[spec.name] = driver
 
     def recover(self, spec: StreamSpec) -> None:
         """Add a stream from a checkpoint; its log has its position."""
-        self._drivers[spec.name] = StreamDriver(spec, self._ssc)
+        self._drivers[spec.name] = StreamDriver(spec, self._ssc, self._stores.locate)
 
     def __getitem__(self, name: str) -> StreamDriver:
         return self._drivers[name]
 
     def start(self) -> None:
-        """Read the logs, and have Spark run the unfinished batches again."""
-        if self._started:
+        """Claim and read the logs, and have Spark run the unfinished batches again."""
+        if self._started or not self._drivers:
             return
-        drivers = self._drivers.values()
-        for driver in drivers:
-            driver.open()
-        if not drivers:
-            return
-        if jvm.is_recovered(self._ssc):
-            self._rerun_unfinished()
+        drivers = list(self._drivers.values())
+        logs = [driver.find_log() for driver in drivers]
+        recovery = Recovery(self._ssc, [driver.cycle for driver in drivers]) if jvm.is_recovered(self._ssc) else None
+        for driver, found in zip(drivers, logs, strict=True):
+            driver.look(found)
+        if recovery is not None:
+            recovery.require_clock()  # before the claim, so that a refused start does not end a driver that runs
+        take_over = TakeOver([found for found in logs if found is not None])
+        drivers[0].cycle.patiently(take_over, START_PAUSES)
+        drivers[0].cycle.patiently(self._require_checkpoint, START_PAUSES)
+        for driver, found in zip(drivers, logs, strict=True):
+            driver.open(found)
+        if recovery is not None:
+            recovery.rerun_unfinished()
         self._started = True
         self._ssc.addStreamingListener(_BatchEnd(self))
 
-    def _rerun_unfinished(self) -> None:
-        """Have Spark run again, at their own times, the batches whose outputs did not all succeed."""
-        interval_ms = jvm.batch_interval_ms(self._ssc)
-        times, resets_ms = set(), []
-        for driver in self._drivers.values():
-            with driver.cycle.ledger() as ledger:
-                times.update(ledger.unfinished_times())
-                resets_ms.append(ledger.first_time_after_reset(interval_ms))
-        # Spark runs a batch time for all streams or for none, so old times are left out if all were reset.
-        times, from_ms = jvm.rerun_on_start(self._ssc, times, min(resets_ms))
-        for driver in self._drivers.values():
-            with driver.cycle.ledger() as ledger:
-                ledger.recovered(times, from_ms)
-        jvm.keep_newest_checkpoint(self._ssc)
+    def _require_checkpoint(self) -> None:
+        if (directory := jvm.checkpoint_directory(self._ssc)) is not None:
+            self._stores.require(directory)
 
-    def prepare_stop(self, *, gracefully: bool) -> None:
-        """Commit what is finished before Spark stops."""
+    def prepare_stop(self, *, gracefully: bool) -> bool:
+        """Commit what is finished before Spark stops. The result is whether Spark is to stop gracefully.
+
+        Not after another driver has taken over: Spark would wait twenty intervals for a batch that it cannot plan.
+        """
         if not self._started:
-            return
-        if not gracefully:
+            return gracefully
+        if not gracefully or self._is_fenced():
             for driver in self._drivers.values():
                 driver.cycle.stop()
             jvm.await_listeners(self._ssc)
-            return
+            return False
         jvm.finish_batches(self._ssc)
         deadline = time.monotonic() + LAST_BATCHES_SECONDS
         # A failed batch stays pending for ever, but its end has been reported.
@@ -99,20 +103,36 @@ class ContextStreams:
             time.sleep(LOOK_SECONDS)
         while not jvm.await_listeners(self._ssc) and time.monotonic() < deadline:
             log.info("waiting for Spark to report its last batches")
+        return True
+
+    def _is_fenced(self) -> bool:
+        try:
+            for driver in self._drivers.values():
+                driver.cycle.require_newest()
+        except Fenced:
+            return True
+        except (KafkaDirectError, OSError) as error:
+            log.warning("cannot tell whether another driver has taken over: %s", error)
+        return False
 
     def close(self) -> None:
         """Finish the commits to the groups, after Spark has stopped."""
         was_started, self._started = self._started, False  # a context may be stopped twice, or without a start
+        # A group that follows a newer driver must not go back.
+        was_started = was_started and not self._is_fenced()
         for driver in self._drivers.values():
             if was_started:
                 driver.cycle.commit_to_group()
             driver.close()
+        self._stores.close()
 
     def finish(self, outcome: Outcome) -> None:
         """Record the end of a batch in every stream."""
         for driver in self._drivers.values():
             try:
                 driver.finish(outcome)
+            except Fenced as error:
+                log.error("a finished batch is not committed: %s", error)  # noqa: TRY400  the sentence says it all
             except (KafkaDirectError, OSError):
                 # Spark would drop a listener's error, and the other streams would not record the end.
                 log.exception("a finished batch could not be committed; that is tried again after the next batch")

@@ -12,10 +12,10 @@ from __future__ import annotations
 import logging
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from kafka_direct.engine import Engine, GroupFollower, Pace, Patience
-from kafka_direct.errors import ConfigError
+from kafka_direct.errors import ConfigError, KafkaDirectError, StoreUnavailable
 from kafka_direct.offsets import (
     Action,
     Batch,
@@ -30,7 +30,7 @@ from kafka_direct.rate import RateController
 from .settings import FAIL_ON_DATA_LOSS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from kafka_direct.engine import Brokers
     from kafka_direct.offsets import OffsetLog, OutputTimes, Reached
@@ -39,9 +39,15 @@ if TYPE_CHECKING:
     from .settings import StreamSettings
     from .spec import StreamSpec
 
+T = TypeVar("T")
+
 log = logging.getLogger("kafka_direct")
 
 PRUNE_EVERY = 10  # batches
+
+# Seconds between tries while the checkpoint's file system is away; each try may take a while by itself.
+START_PAUSES = (1, 2, 4, 8, 15, 15, 15)
+RUN_PAUSES = (*START_PAUSES, *(15,) * 36)  # ten minutes: as long as a failover or a restart of a NameNode takes
 
 
 class StreamCycle:
@@ -59,11 +65,14 @@ class StreamCycle:
         losses = LossPolicy(
             fail_on_data_loss=settings.fail_on_data_loss, setting=FAIL_ON_DATA_LOSS, reader=f"stream {spec.name}"
         )
-        self.engine = Engine(brokers, spec.subscription, losses=losses, patience=Patience(wait=wait))
+        self._patience = Patience(wait=wait)
+        self.engine = Engine(brokers, spec.subscription, losses=losses, patience=self._patience)
         self.group = None if brokers.group is None else GroupFollower(brokers)
         self._pace = _pace(spec, settings)
-        # Never held during a call to the brokers or into the JVM: Spark's generator holds its graph when it waits here.
+        # Never held during a call to the brokers, the log or the JVM: Spark's generator holds its graph when it waits
+        # here.
         self._lock = threading.RLock()
+        self._committing = threading.Lock()  # one thread at a time writes commits
         self._log: OffsetLog | None = None
         self._ledger = Ledger()
         self._first: Reached | None = None
@@ -86,14 +95,20 @@ class StreamCycle:
         """Decide where the stream begins if its log is empty; refuse topics that do not exist and wrong rates."""
         self._pace.limits(dict.fromkeys(self.next_offsets(offset_log), 0))
 
-    def open(self, offset_log: OffsetLog | None, *, is_recovered: bool) -> None:
-        """Load the log, and find the stream's position in it."""
-        history = None if offset_log is None else offset_log.load()
-        self._log = offset_log
+    def look(self, offset_log: OffsetLog | None, *, is_recovered: bool) -> None:
+        """Load the log before it is claimed, and refuse one that is not this stream's."""
+        history = None if offset_log is None else self.patiently(offset_log.load, START_PAUSES)
         self._ledger = Ledger(history, is_logged=offset_log is not None, is_recovered=is_recovered)
         self._refuse_other_topics()
         if self._ledger.last is None:
             self._begin()
+
+    def open(self, offset_log: OffsetLog | None, *, is_recovered: bool) -> None:
+        """Load the log, which this driver has claimed: another driver may have written since `look`."""
+        self._log = offset_log
+        if offset_log is not None:
+            history = self.patiently(offset_log.load, START_PAUSES)
+            self._ledger = Ledger(history, is_recovered=is_recovered)
 
     def started(self, outputs: OutputTimes, remember_ms: int) -> None:
         """Set what is known once the context has started; `remember_ms` is how far back Spark may ask."""
@@ -129,13 +144,10 @@ class StreamCycle:
         """The batch at this time, and what can still be read of its ranges."""
         with self._lock:
             decision = self._ledger.decide(time_ms)
-        if decision.batch is None:
-            batch = self._plan(time_ms)
-            readable = batch.ranges
-        else:
-            batch = decision.batch
-            self._write(decision.action, batch)
-            readable = self.readable(batch)
+        batch = self._plan(time_ms) if decision.batch is None else decision.batch
+        if not self._write(decision.action, batch):
+            return self.batch_at(time_ms)
+        readable = batch.ranges if decision.batch is None else self.readable(batch)
         with self._lock:
             self._ledger.began(time_ms, batch)
         return batch, readable
@@ -151,7 +163,7 @@ class StreamCycle:
         with self._lock:
             last = self._ledger.last
         if last is None and self._log is None and offset_log is not None:
-            last = offset_log.load().last
+            last = self.patiently(offset_log.load, START_PAUSES).last
         return dict(self._begin().offsets) if last is None else last.end()
 
     def _plan(self, time_ms: int) -> Batch:
@@ -161,7 +173,7 @@ class StreamCycle:
         self._warn_if_nothing_matches(bool(start.offsets))
         with self._lock:
             in_flight = self._ledger.in_flight()
-        batch = Batch(
+        return Batch(
             id=0 if last is None else last.id + 1,
             ranges=plan_ranges(start.offsets, outlook.ends, self._pace.limits(lag, in_flight=in_flight)),
             times=(time_ms,),
@@ -170,19 +182,54 @@ class StreamCycle:
             gone=start.gone,
             losses=start.losses,
         )
-        self._write(Action.PLAN, batch)
-        return batch
 
-    def _write(self, action: Action, batch: Batch) -> None:
-        """Write the ledger's decision to the log, and then report it to the ledger."""
+    def _write(self, action: Action, batch: Batch) -> bool:
+        """Write the ledger's decision to the log, and then report it to the ledger.
+
+        False if the log has another batch of that id, of an older driver that wrote it after this one had read the log.
+        It is the ledger's now, and runs first.
+        """
         if action not in (Action.PLAN, Action.SKIP, Action.REPLAY):
-            return
+            return True
         if action is Action.REPLAY:
             log.info("stream %s runs batch %d again, with the ranges of its first run", self._spec.name, batch.id)
-        if self._log is not None:
-            (self._log.add_time if action is Action.REPLAY else self._log.plan)(batch)
+        standing = batch
+        if (offset_log := self._log) is not None:
+            if action is Action.REPLAY:
+                self.patiently(lambda: offset_log.replay(batch.id, batch.time), RUN_PAUSES)
+            else:
+                standing = self.patiently(lambda: offset_log.plan(batch), RUN_PAUSES)
         with self._lock:
+            if standing != batch:
+                self._ledger.found(standing)
+                return False
             self._ledger.written(batch)
+        return True
+
+    def patiently(self, use: Callable[[], T], pauses: Collection[float]) -> T:
+        """Use the log; while its file system is away, try again after each of these pauses (seconds)."""
+        for pause in pauses:
+            try:
+                return use()
+            except StoreUnavailable as error:
+                if self._patience.is_over:
+                    raise
+                name = self._spec.name
+                log.warning("stream %s waits for its checkpoint, and tries again in %d s: %s", name, pause, error)
+                self._patience.wait(pause)
+        return use()
+
+    def require_newest(self) -> None:
+        """Raise Fenced if a newer driver has claimed the log."""
+        if self._log is not None:
+            self._log.require_newest()
+
+    def require_newest_if_known(self) -> None:
+        """The same, but while the log's file system is away nobody knows: the commit asks again."""
+        try:
+            self.require_newest()
+        except StoreUnavailable as error:
+            log.warning("stream %s cannot tell whether another driver has taken over: %s", self._spec.name, error)
 
     def _warn_if_nothing_matches(self, matches: bool) -> None:  # noqa: FBT001
         if not matches and not self._matches_nothing:
@@ -195,23 +242,23 @@ class StreamCycle:
         """Commit what ran at this time if all its outputs succeeded; otherwise it runs again at the next start."""
         with self._lock:
             batches = self._ledger.ended(outcome.time_ms, succeeded=outcome.failure is None)
-            if outcome.failure is not None:
-                self._report_failure(batches, outcome.failure)
-                return
-            if self._pace.controller is not None:
-                records = sum(batch.count() for batch in batches)
-                self._pace.controller.batch_finished(
-                    outcome.ended_ms, records, outcome.processing_ms, outcome.scheduling_ms
-                )
-            self._commit()
-            if any(batch.id % PRUNE_EVERY == 0 for batch in batches):
-                self._prune(outcome.time_ms)
+        if outcome.failure is not None:
+            self._report_failure(batches, outcome.failure)
+            return
+        if self._pace.controller is not None:
+            records = sum(batch.count() for batch in batches)
+            self._pace.controller.batch_finished(
+                outcome.ended_ms, records, outcome.processing_ms, outcome.scheduling_ms
+            )
+        self._commit()
+        if any(batch.id % PRUNE_EVERY == 0 for batch in batches):
+            self._prune(outcome.time_ms)
 
     def abandon(self, time_ms: int) -> None:
         """Give up, for this run, the batches of this time, which never became jobs."""
         with self._lock:
             batches = self._ledger.ended(time_ms, succeeded=False)
-            self._report_failure(batches, "Spark made no jobs of it, see the error before")
+        self._report_failure(batches, "Spark made no jobs of it, see the error before")
 
     def commit_to_group(self) -> None:
         """Let the consumer group follow finished work."""
@@ -226,9 +273,8 @@ class StreamCycle:
 
     def close(self) -> None:
         try:
-            with self._lock:
-                self._commit()  # what the log did not take before
-        except OSError as error:
+            self._commit()  # what the log did not take before
+        except (KafkaDirectError, OSError) as error:
             log.warning(
                 "stream %s could not write its last commits; those batches run again: %s", self._spec.name, error
             )
@@ -238,13 +284,18 @@ class StreamCycle:
 
     def _commit(self) -> None:
         """Write the commits of all that has succeeded; one that could not be written before is tried again."""
-        for batch_id in self._ledger.to_commit():
-            if self._log is not None:
-                self._log.commit(batch_id)
-            self._ledger.committed([batch_id])
+        with self._committing:
+            with self._lock:
+                ids = self._ledger.to_commit()
+            for batch_id in ids:
+                if self._log is not None:
+                    self._log.commit(batch_id)
+                with self._lock:
+                    self._ledger.committed([batch_id])
 
     def _prune(self, now_ms: int) -> None:
-        ids = self._ledger.prunable(now_ms, self._remember_ms)
+        with self._lock:
+            ids = self._ledger.prunable(now_ms, self._remember_ms)
         try:
             if self._log is not None:
                 self._log.prune(ids)
@@ -252,7 +303,8 @@ class StreamCycle:
             name = self._spec.name
             log.warning("stream %s could not remove old files of its log, and tries again: %s", name, error)
         else:
-            self._ledger.pruned(ids)
+            with self._lock:
+                self._ledger.pruned(ids)
 
     def _report_failure(self, batches: list[Batch], failure: str) -> None:
         for batch in batches:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from kafka_direct.engine import CommitCallback
     from kafka_direct.offsets import Batch, OffsetRange
+    from kafka_direct.offsets.store.store import Locate
 
     from .outcome import Outcome
     from .spec import StreamSpec
@@ -38,9 +39,10 @@ WAITED_SECONDS = 1.0  # in less time no topic is deleted, created and filled aga
 
 
 class StreamDriver:
-    def __init__(self, spec: StreamSpec, ssc: StreamingContext) -> None:
+    def __init__(self, spec: StreamSpec, ssc: StreamingContext, locate: Locate) -> None:
         self.spec = spec
         self._ssc = ssc
+        self._locate = locate
         self._settings = StreamSettings.of(ssc)
         self.cycle = StreamCycle(spec, self._settings, KafkaBrokers(spec.params))
         self._lease: LeaseKeeper | None = None
@@ -55,11 +57,15 @@ class StreamDriver:
 
     def check(self) -> None:
         """Decide where the stream begins if its log is empty, and refuse what does not exist."""
-        self.cycle.check(self._find_log())
+        self.cycle.check(self.find_log())
 
-    def open(self) -> None:
-        """Read the log, and find the stream's position in it."""
-        offset_log = self._find_log()
+    def find_log(self) -> OffsetLog | None:
+        """The stream's log, before it is claimed and opened."""
+        directory = jvm.checkpoint_directory(self._ssc)
+        return None if directory is None else OffsetLog(directory, self.spec.name, locate=self._locate)
+
+    def look(self, offset_log: OffsetLog | None) -> None:
+        """Read the log, and refuse what cannot start. Before the claim: a refused start must not end another driver."""
         if offset_log is None:
             log.warning(
                 "stream %s has no checkpoint directory: after a restart it begins where its group or auto.offset.reset "
@@ -68,6 +74,10 @@ class StreamDriver:
             )
         else:
             refuse_literal_secrets(self.spec.params)
+        self.cycle.look(offset_log, is_recovered=jvm.is_recovered(self._ssc))
+
+    def open(self, offset_log: OffsetLog | None) -> None:
+        """Read the log, which this driver has claimed, and find the stream's position in it."""
         self.cycle.open(offset_log, is_recovered=jvm.is_recovered(self._ssc))
         if offset_log is not None:
             self._lease = LeaseKeeper(offset_log, self._settings.batch_interval_ms, f"stream {self.spec.name}")
@@ -75,11 +85,7 @@ class StreamDriver:
 
     def current_offsets(self) -> dict[TopicPartition, int]:
         """Where the next batch continues."""
-        return self.cycle.next_offsets(self._find_log() if self._report is None else None)
-
-    def _find_log(self) -> OffsetLog | None:
-        directory = jvm.checkpoint_directory(self._ssc)
-        return None if directory is None else OffsetLog(directory, self.spec.name)
+        return self.cycle.next_offsets(self.find_log() if self._report is None else None)
 
     # -- each batch
 
@@ -89,9 +95,9 @@ class StreamDriver:
             self._report = jvm.InputReport(self._ssc, self.spec.input_id)
             outputs = jvm.output_times(self._ssc, self.spec.input_id)
             self.cycle.started(outputs, jvm.remember_ms(self._ssc, self.spec.input_id))
+        batch, readable = self.cycle.batch_at(time_ms)
         if self._lease is not None:
             self._lease.renew()
-        batch, readable = self.cycle.batch_at(time_ms)
         self._report.send(time_ms, batch.count(), describe(batch.ranges))
         rdd = self._rdds[time_ms] = self._make_rdd(batch, readable)
         self._checked[time_ms] = time.monotonic()
@@ -107,6 +113,8 @@ class StreamDriver:
             due = {t: ledger.batch_at(t) for t in ledger.times_due(time_ms)}
         waited = {t for t in due if now - self._checked.get(t, now) >= WAITED_SECONDS}
         rdds = [(due[t], self._rdds[t]) for t in sorted(waited) if t in self._rdds]
+        if waited:
+            self.cycle.require_newest_if_known()  # an older driver must not begin an output that a newer one runs
         read = [
             (batch.id, ranges, batch.topic_ids)
             for batch, rdd in rdds

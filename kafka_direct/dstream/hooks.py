@@ -68,7 +68,7 @@ def _stop(
 ) -> None:
     streams = streams_of(ssc) if has_streams(ssc) else None
     if streams is not None:
-        streams.prepare_stop(gracefully=stopGraceFully)
+        stopGraceFully = streams.prepare_stop(gracefully=stopGraceFully)  # noqa: N806  Spark's name
     stop(ssc, stopSparkContext, stopGraceFully)
     if streams is not None:
         streams.close()

@@ -5,6 +5,7 @@ Each function is one fact about Spark's streaming classes. They hold for 4.2 and
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
@@ -16,6 +17,14 @@ if TYPE_CHECKING:
 
     from pyspark import SparkContext
     from pyspark.streaming import StreamingContext
+
+# Streams that keep nothing of one batch for another: what PySpark makes of a direct stream without a window or state.
+_PACKAGE = "org.apache.spark.streaming"
+STATELESS = {
+    *(f"{_PACKAGE}.dstream.{kind}DStream" for kind in ("ConstantInput", "ForEach", "Transformed", "Union")),
+    *(f"{_PACKAGE}.api.python.{kind}DStream" for kind in ("PythonTransformed", "PythonTransformed2")),
+}
+CLOCK = "spark.streaming.clock"  # Spark's own tests set it
 
 # How long a checkpoint or a stop waits for Spark's listener bus to hand over the batches that are done.
 BUS_MS = 10_000
@@ -115,30 +124,71 @@ def _reads(stream: Any, input_id: int) -> bool:
     return any(_reads(parents.apply(i), input_id) for i in range(parents.size()))
 
 
+def needs_old_times(ssc: StreamingContext) -> bool:
+    """Whether any stream of the graph looks back to earlier batch times: a window, state, an input that is not ours.
+
+    A class that is not known to keep nothing counts as one that does. `ssc.remember` asks for old times too.
+    """
+    graph = ssc._jssc.ssc().graph()
+    if graph.rememberDuration() is not None:
+        return True
+    seen, waiting = set(), [*graph.getInputStreams(), *graph.getOutputStreams()]
+    while waiting:
+        stream = waiting.pop()
+        if stream in seen:
+            continue
+        seen.add(stream)
+        if stream.getClass().getName() not in STATELESS:
+            return True
+        parents = stream.dependencies()
+        waiting += [parents.apply(i) for i in range(parents.size())]
+    return False
+
+
+def zero_ms(ssc: StreamingContext) -> int:
+    """When the context was first started; its batch times come after it."""
+    return int(ssc._jssc.ssc().graph().zeroTime().milliseconds())
+
+
+def next_time_ms(ssc: StreamingContext) -> int:
+    """The batch time at which Spark would start the timer of a recovered context now."""
+    zero, interval = zero_ms(ssc), batch_interval_ms(ssc)
+    return zero + ((time.time_ns() // 1_000_000 - zero) // interval + 1) * interval
+
+
+def checkpointed_ms(ssc: StreamingContext) -> int:
+    """The newest batch time in the checkpoint of a recovered context."""
+    checkpoint = ssc._jssc.ssc().initialCheckpoint()
+    return max(int(t.milliseconds()) for t in (checkpoint.checkpointTime(), *checkpoint.pendingTimes()))
+
+
 def pending_times(ssc: StreamingContext) -> set[int]:
     """The batch times (ms) whose jobs Spark still has to run or is running."""
     times = scheduler(ssc).getPendingTimes().mkString(",")  # "1000 ms,2000 ms": one call, however many
     return {int(time.removesuffix(" ms")) for time in times.split(",") if time}
 
 
-def rerun_on_start(ssc: StreamingContext, times_ms: Iterable[int], reset_ms: int = 0) -> tuple[set[int], int]:
+def rerun_on_start(
+    ssc: StreamingContext, times_ms: Iterable[int], reset_ms: int = 0, resume_ms: int = 0
+) -> tuple[set[int], int]:
     """Have a recovered context run batches again at their own times, and those that its checkpoint lists.
 
     Spark forgets a failed batch if another output of it succeeded later. If it runs again under its own
-    time, its windows and its state are the same. Of the times before `reset_ms` only `times_ms` run. The result is the
-    times that run: a set, and the time from which on all run.
+    time, its windows and its state are the same. Of the times before `reset_ms` only `times_ms` run; of those before
+    `resume_ms` only they and what the checkpoint lists, none of the downtime. The result is the times that run: a set,
+    and the time from which on all run.
     """
     checkpoint = ssc._jssc.ssc().initialCheckpoint()
-    zero = ssc._jssc.ssc().graph().zeroTime().milliseconds()
-    from_ms = max(int(checkpoint.checkpointTime().milliseconds()), reset_ms)
-    known = {time.milliseconds() for time in checkpoint.pendingTimes() if time.milliseconds() >= reset_ms}
-    times = known | {time for time in times_ms if time > zero}
+    zero = zero_ms(ssc)
+    from_ms = max(int(checkpoint.checkpointTime().milliseconds()), reset_ms, resume_ms)
+    known = {int(t.milliseconds()) for t in checkpoint.pendingTimes() if t.milliseconds() >= reset_ms}
+    times = known | {t for t in times_ms if t > zero}
     jvm, gateway = ssc._sc._jvm, ssc._sc._gateway
     assert jvm is not None
     assert gateway is not None
     array = gateway.new_array(jvm.org.apache.spark.streaming.Time, len(times))
-    for index, time in enumerate(sorted(times)):
-        array[index] = jvm.org.apache.spark.streaming.Time(time)
+    for index, time_ms in enumerate(sorted(times)):
+        array[index] = jvm.org.apache.spark.streaming.Time(time_ms)
     _set_checkpoint(ssc, "pendingTimes", array)
     # Spark runs all times from its checkpoint's on, also the checkpoint's own, which may have run before.
     _set_checkpoint(ssc, "checkpointTime", jvm.org.apache.spark.streaming.Time(from_ms))

@@ -55,5 +55,10 @@ class Patience:
                 self._has_answer = True
                 return answer
 
+    @property
+    def is_over(self) -> bool:
+        """Whether `stop` was called."""
+        return self._stopped.is_set()
+
     def stop(self) -> None:
         self._stopped.set()

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import threading
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 from weakref import WeakValueDictionary, ref
@@ -61,11 +58,6 @@ class Output:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return persisted(self, "sink-output", {"name": self.name, "id": self._id})
-
-
-def describe_driver() -> str:
-    """The description of this driver in the error of a driver that it has fenced."""
-    return f"process {os.getpid()} of {platform.node()}, since {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 class _State:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from kafka_direct.offsets.model.batch import Batch
     from kafka_direct.offsets.model.topic_partition import TopicPartition
@@ -20,14 +20,24 @@ KEPT_BATCHES = 100  # Spark's own spark.sql.streaming.minBatchesToRetain
 class History:
     """The batches by id. A batch is unfinished until it is committed, or until a reset supersedes it."""
 
-    def __init__(self, batches: Iterable[Batch] = (), committed: Iterable[int] = ()) -> None:
+    def __init__(
+        self, batches: Iterable[Batch] = (), committed: Iterable[int] = (), by_time: Mapping[int, int] | None = None
+    ) -> None:
         self._batches = {batch.id: batch for batch in batches}
+        self._by_time = by_time
         self._committed = set(committed)
         self._reset_id = max((id_ for id_, batch in self._batches.items() if batch.is_reset), default=-1)
 
     def __iter__(self) -> Iterator[Batch]:
         """All batches, oldest first."""
         return iter(self._batches.values())
+
+    def by_time(self) -> dict[int, Batch]:
+        """The batch that each batch time means. A reset has none. By default the newest batch of a time has it."""
+        ids = self._by_time
+        if ids is None:
+            ids = {t: batch.id for batch in self if not batch.is_reset for t in batch.times}
+        return {t: self._batches[id_] for t, id_ in ids.items()}
 
     @property
     def last(self) -> Batch | None:

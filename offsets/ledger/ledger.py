@@ -1,8 +1,8 @@
 """`Ledger`: which batch a batch time means, and which batches have finished.
 
 Rule 1: no I/O, no clock, no Spark. The owner of the ledger writes to the log first and calls the event afterwards.
-Rule 2: a question changes nothing. Only the events change the ledger: `recovered`, `written`, `began`, `ended`,
-`committed`, `pruned`.
+Rule 2: a question changes nothing. Only the events change the ledger: `recovered`, `written`, `found`, `began`,
+`ended`, `committed`, `pruned`.
 
 Theory of operation. Spark asks for a batch by its batch time (milliseconds). It asks for new times, and for old times
 again: after a recovery from its checkpoint, and wherever a window or a state is computed again. `decide` names the
@@ -12,6 +12,7 @@ ever; a batch time is only a name under which Spark knows the batch in this run.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING
@@ -31,6 +32,7 @@ class Situation(Enum):
     """What the ledger knows of a batch time when Spark asks for it."""
 
     KNOWN = auto()  # it had a batch before, and the stream was not reset since
+    LEFT = auto()  # the same, but that was in an earlier run, in which the batch did not finish
     RESET_RERUN = auto()  # it had a batch before a reset, and its outputs run again, because another stream needs it
     RESET_COMMITTED = auto()  # it had a batch before a reset, which was committed; only windows and state ask
     RESET_DROPPED = auto()  # the same, but the batch was never committed, so the reset has superseded it
@@ -43,7 +45,7 @@ class Action(Enum):
     """What is done about it, and what is written to the log before the batch runs."""
 
     REPEAT = auto()  # the same batch, with its logged ranges; nothing is written
-    REPLAY = auto()  # an unfinished batch, with its logged ranges; its new time is written
+    REPLAY = auto()  # an unfinished batch of an earlier run, with its logged ranges; that it runs is written
     PLAN = auto()  # a new batch, which the brokers' offsets decide; it is written
     SKIP = auto()  # a new batch without records; it is written
     BLANK = auto()  # the old batch without its records; nothing is written
@@ -51,6 +53,7 @@ class Action(Enum):
 
 ACTIONS: Mapping[Situation, Action] = {
     Situation.KNOWN: Action.REPEAT,
+    Situation.LEFT: Action.REPLAY,
     # The outputs of this time already have the old batch's records under the old id. A new id replaces nothing of them.
     Situation.RESET_RERUN: Action.SKIP,
     # What was committed is in the windows and in the state already, and stays there.
@@ -99,11 +102,10 @@ class Ledger:
     def __init__(self, history: History | None = None, *, is_logged: bool = True, is_recovered: bool = False) -> None:
         self._history = History() if history is None else history
         self._is_logged = is_logged
-        self._is_recovered = is_recovered
         # A recovered context asks for its old batches by time; a new one knows none of them.
         self._by_time: dict[int, Batch] = {}
         if is_recovered:
-            self._by_time = {t: batch for batch in self._history if not batch.is_reset for t in batch.times}
+            self._by_time = self._history.by_time()
         self._running: dict[int, Batch] = {}  # by batch time: the unfinished batches that have not ended
         self._taken: set[int] = set()  # ids of the batches that ran in this run
         self._succeeded: list[int] = []  # ids whose outputs succeeded and whose commit is not written yet
@@ -122,7 +124,7 @@ class Ledger:
             return Decision(action, known)
         if action is Action.BLANK and known is not None:
             return Decision(action, replace(known, ranges=plan_ranges(known.start(), known.start())))
-        if action is Action.REPLAY and (unfinished := self._unfinished_for(time_ms)) is not None:
+        if action is Action.REPLAY and (unfinished := known or self._unfinished_for(time_ms)) is not None:
             return Decision(action, unfinished.at(time_ms))
         if action is Action.SKIP and last is not None:
             return Decision(action, last.followed_by_nothing(time_ms))
@@ -133,7 +135,8 @@ class Ledger:
         known = self._by_time.get(time_ms)
         if known is not None:
             if not self._history.is_before_reset(known.id):
-                return Situation.KNOWN
+                is_left = known.id not in self._taken and self._history.is_unfinished(known.id)
+                return Situation.LEFT if is_left else Situation.KNOWN
             if time_ms >= self._recovered_ms or time_ms in self._rerun_times:
                 return Situation.RESET_RERUN
             is_committed = self._history.is_committed(known.id)
@@ -156,6 +159,10 @@ class Ledger:
     def unfinished_times(self) -> list[int]:
         """The batch times of the batches whose outputs did not all succeed."""
         return [batch.time for batch in self._history.unfinished()]
+
+    def newest_time(self) -> int:
+        """The batch time of the newest batch; 0 if there is none."""
+        return max(((batch.id, batch.time) for batch in self._history if not batch.is_reset), default=(0, 0))[1]
 
     def first_time_after_reset(self, interval_ms: int) -> int:
         """The first batch time that comes after a reset of the stream; 0 if there was none."""
@@ -198,9 +205,14 @@ class Ledger:
 
     # -- events
 
-    def recovered(self, rerun_times: Iterable[int], from_ms: int) -> None:
-        """Spark will run the outputs of these old batch times again, and of all times from `from_ms` on."""
+    def recovered(self, rerun_times: Iterable[int], from_ms: int, next_ms: float = math.inf) -> None:
+        """Spark will run the outputs of these old batch times again, and of all times from `from_ms` on.
+
+        From `next_ms` on its times are new ones. If the log has batches there, they ran in an earlier context, whose
+        clock was ahead.
+        """
         self._rerun_times, self._recovered_ms = frozenset(rerun_times), from_ms
+        self._by_time = {t: batch for t, batch in self._by_time.items() if t < next_ms}
 
     def started(self, outputs: OutputTimes) -> None:
         """The context has started, so it is known when the outputs run."""
@@ -208,6 +220,10 @@ class Ledger:
 
     def written(self, batch: Batch) -> None:
         """A batch is in the log: a new one, or one with a new time."""
+        self._history.add(batch)
+
+    def found(self, batch: Batch) -> None:
+        """A batch of another driver is in the log where a new one was to be written. It runs first, at any time."""
         self._history.add(batch)
 
     def began(self, time_ms: int, batch: Batch) -> None:
@@ -247,7 +263,9 @@ class Ledger:
         """The oldest unfinished batch of an earlier run that Spark does not run again by itself."""
         for batch in self._history.unfinished():
             # A recovered context runs the batches of its own past times itself, each at its own time.
-            if batch.id not in self._taken and (batch.time < time_ms or not self._is_recovered):
+            own = self._by_time.get(batch.time)
+            is_own_past = own is not None and own.id == batch.id and batch.time >= time_ms
+            if batch.id not in self._taken and not is_own_past:
                 return batch
         return None
 

@@ -62,4 +62,4 @@ class Batch:
 
     def at(self, time: int) -> Batch:
         """The same batch, also run at `time`."""
-        return replace(self, times=(*self.times, time))
+        return self if time == self.time else replace(self, times=(*self.times, time))

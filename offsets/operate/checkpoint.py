@@ -5,17 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafka_direct.errors import ConfigError, Refused
+from kafka_direct.offsets.store.files import LogFiles
 from kafka_direct.offsets.store.log import FOLDER, OffsetLog
 from kafka_direct.offsets.store.spark_log import SparkLog
+from kafka_direct.offsets.store.store import locate
 
 from .query_place import QueryPlace
 from .stream_place import StreamPlace
 
 if TYPE_CHECKING:
+    from kafka_direct.offsets.store.store import Locate
+
     from .place import Place
 
 
-def find_places(checkpoint: str) -> list[Place]:
+def find_places(checkpoint: str, *, locate: Locate = locate) -> list[Place]:
     """The streams in a directory of `ssc.checkpoint`, or the Kafka sources in a query's `checkpointLocation`.
 
     Raises:
@@ -23,16 +27,14 @@ def find_places(checkpoint: str) -> list[Place]:
         Refused: the query has planned no batch yet.
         CorruptLog: the query's newest batch cannot be read.
     """
-    from kafka_direct.offsets.store.files import LogFiles  # noqa: PLC0415  it loads pyarrow
-
-    root = LogFiles.open(checkpoint)
+    root = LogFiles.open(checkpoint, locate=locate)
     names = set(root.names())
     if f"{FOLDER}/" in names:
-        streams = sorted(name for name in LogFiles.open(checkpoint, FOLDER).names() if name.endswith("/"))
+        streams = sorted(name for name in root.below(FOLDER).names() if name.endswith("/"))
         if streams:
-            return [stream_place(checkpoint, name.removesuffix("/")) for name in streams]
+            return [stream_place(checkpoint, name.removesuffix("/"), locate=locate) for name in streams]
     if {"metadata", "offsets/"} <= names:
-        return _find_sources(checkpoint)
+        return _find_sources(SparkLog(checkpoint, locate=locate))
     raise ConfigError(
         f"{root.folder} is no checkpoint with a Kafka position: it has neither {FOLDER}/<stream>/ (direct streams) nor "
         f"metadata and offsets/ (a Structured Streaming query), but {_some(names)}; give the directory of "
@@ -40,13 +42,12 @@ def find_places(checkpoint: str) -> list[Place]:
     )
 
 
-def stream_place(checkpoint: str, name: str) -> StreamPlace:
+def stream_place(checkpoint: str, name: str, *, locate: Locate = locate) -> StreamPlace:
     """A direct stream of a checkpoint. Its log need not exist yet."""
-    return StreamPlace(OffsetLog(checkpoint, name), name)
+    return StreamPlace(OffsetLog(checkpoint, name, locate=locate), name)
 
 
-def _find_sources(checkpoint: str) -> list[Place]:
-    log = SparkLog(checkpoint)
+def _find_sources(log: SparkLog) -> list[Place]:
     ids = log.planned_ids()
     if not ids:
         raise Refused(f"the query in {log.path} has planned no batch yet; start it once.")

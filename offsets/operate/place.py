@@ -34,5 +34,8 @@ class Place(Protocol):
     def caution(self, standing: Standing) -> list[str]:
         """What an operator should know before a reset."""
 
+    def store_caution(self) -> str | None:
+        """What the store cannot promise, in a sentence. It may write a file to find out: it is asked before a reset."""
+
     def reset(self, offsets: Mapping[TopicPartition, int], topic_ids: Mapping[str, str], now_ms: int) -> str:
         """Set the position to exactly these offsets, of all partitions. Returns what was written, in words."""

@@ -92,6 +92,9 @@ class QueryPlace:
             _GAP.format(0 if standing.last_batch is None else standing.last_batch + 1),
         ]
 
+    def store_caution(self) -> str | None:
+        return self._log.caution()
+
     def reset(self, offsets: Mapping[TopicPartition, int], topic_ids: Mapping[str, str], now_ms: int) -> str:  # noqa: ARG002
         last_id = self._log.planned_ids()[-1]
         committed_id = self._committed_id(last_id)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from kafka_direct.errors import Fenced
 from kafka_direct.offsets.model.batch import Batch
 from kafka_direct.offsets.plan.ranges import plan_ranges
+from kafka_direct.offsets.store.claims import claim_all, describe_driver
 
 from .reset import superseded
 from .standing import BatchState, Standing, UnfinishedBatch
@@ -43,34 +46,59 @@ class StreamPlace:
             unfinished=tuple(UnfinishedBatch(id=b.id, start=b.start(), end=b.end()) for b in history.unfinished()),
         )
 
-    def obstacle(self, now_ms: int) -> str | None:
-        lease = self._log.lease()
-        if lease is None or not lease.is_good(now_ms):
+    def obstacle(self, now_ms: int) -> str | None:  # noqa: ARG002  the store's clock is used
+        running = self.running()
+        return None if running is None else f"{running} (a driver that does run then stops at its next batch)."
+
+    def running(self) -> str | None:
+        """That a driver runs, and what to do, without a full stop. None if none has said so lately."""
+        found = self._log.lease()
+        if found is None:
             return None
-        ago, left = (now_ms - lease.at_ms) // 1000, -(-(lease.at_ms + lease.valid_ms - now_ms) // 1000)
+        lease, age = found
+        if age * 1000 >= lease.valid_ms:
+            return None
+        ago, left = round(age), max(round(lease.valid_ms / 1000 - age), 1)
         return (
             f"{self.title} is running: its driver said so {ago} s ago; stop it, or, if it has crashed, wait {left} s "
-            "or add --force (a driver that does run then stops at its next batch)."
+            "or add --force"
         )
 
     def caution(self, standing: Standing) -> list[str]:
         return superseded(standing)
 
+    def store_caution(self) -> str | None:
+        return self._log.claims.caution()
+
     def reset(self, offsets: Mapping[TopicPartition, int], topic_ids: Mapping[str, str], now_ms: int) -> str:
-        history = self._log.load()
-        gone = {} if history.last is None else history.last.gone
-        batch = Batch(
-            id=history.next_id,
-            ranges=plan_ranges(offsets, offsets),
-            times=(now_ms,),
-            topic_ids=dict(topic_ids),
-            gone={partition: position for partition, position in gone.items() if partition not in offsets},
-            is_reset=True,
-        )
+        # A driver that runs is fenced from here on: it neither plans nor commits after the reset.
+        self._log.claim = claim_all([self._log.claims], describe_driver("kafka-direct offsets"))
+        while True:
+            history = self._log.load()
+            gone = {} if history.last is None else history.last.gone
+            batch = Batch(
+                id=history.next_id,
+                ranges=plan_ranges(offsets, offsets),
+                times=(now_ms,),
+                topic_ids=dict(topic_ids),
+                gone={partition: position for partition, position in gone.items() if partition not in offsets},
+                is_reset=True,
+            )
+            if self._plan(batch) == batch:
+                break  # otherwise a driver that was frozen has just planned a batch of that id
         # The plan alone makes the reset valid. The commit is written for people who read the files.
-        self._log.plan(batch)
-        self._log.commit(batch.id)
+        with suppress(Fenced, OSError):
+            self._log.commit(batch.id)
         return f"batch {batch.id} of {self.title}"
+
+    def _plan(self, batch: Batch) -> Batch:
+        """Write the reset. A driver that starts at this moment is no obstacle: it stops where it finds the reset."""
+        try:
+            return self._log.plan(batch)
+        except Fenced:
+            if self._log.load().reset == batch:
+                return batch
+            raise
 
 
 def _reached(history: History) -> dict[TopicPartition, int]:

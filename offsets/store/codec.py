@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kafka_direct.errors import KafkaDirectError
 from kafka_direct.offsets.model.batch import Batch
@@ -94,14 +94,15 @@ def decode_query_offsets(shape: Mapping[str, Any]) -> Reached:
     return Reached(offsets=decode_offsets({t: p for t, p in shape.items() if t != GONE}), gone=gone)
 
 
-def encode_batch(batch: Batch) -> str:
-    """A batch as one line of JSON. Equal batches give equal text."""
+def encode_batch(batch: Batch, epoch: int = 0) -> str:
+    """A batch as one line of JSON. Equal batches give equal text. `epoch` is that of the driver that planned it."""
     reset = {"reset": True} if batch.is_reset else {}
     gone = {"gone": [_encode_gone(p, batch.gone[p]) for p in sorted(batch.gone)]} if batch.gone else {}
     return _dump(
         {
             "version": VERSION,
             "batchId": batch.id,
+            **_encode_epoch(epoch),
             **reset,
             "times": list(batch.times),
             "from": encode_offsets(batch.start()),
@@ -134,17 +135,64 @@ def decode_batch(text: str) -> Batch:
     )
     if not batch.times:
         raise ValueError("a batch has run at no time")
-    return _same(batch, encode_batch(batch), text)
+    return _same(batch, encode_batch(batch, _decode_epoch(record)), text)
 
 
-def encode_commit(batch_id: int) -> str:
-    return _dump({"version": VERSION, "batchId": batch_id})
+class Plan(NamedTuple):
+    """A batch as the driver with that epoch has planned it; 0 if it had no claim."""
+
+    batch: Batch
+    epoch: int
 
 
-def decode_commit(text: str) -> int:
-    """The id of the committed batch. Raises what `decode_batch` raises."""
-    batch_id = int(_load(text)["batchId"])
-    return _same(batch_id, encode_commit(batch_id), text)
+def decode_plan(text: str) -> Plan:
+    """What `encode_batch` was given. Raises what `decode_batch` raises."""
+    return Plan(decode_batch(text), _decode_epoch(_load(text)))
+
+
+class Commit(NamedTuple):
+    """All outputs of a batch have succeeded, in the run of the driver with that epoch."""
+
+    batch_id: int
+    epoch: int
+
+
+class Replay(NamedTuple):
+    """The driver with that epoch runs a batch of an earlier run again, at a batch time of its own run."""
+
+    batch_id: int
+    epoch: int
+    time_ms: int
+
+
+def encode_commit(commit: Commit) -> str:
+    return _dump({"version": VERSION, "batchId": commit.batch_id, **_encode_epoch(commit.epoch)})
+
+
+def decode_commit(text: str) -> Commit:
+    """The inverse of `encode_commit`. Raises what `decode_batch` raises."""
+    record = _load(text)
+    commit = Commit(int(record["batchId"]), _decode_epoch(record))
+    return _same(commit, encode_commit(commit), text)
+
+
+def encode_replay(replay: Replay) -> str:
+    return _dump({"version": VERSION, "batchId": replay.batch_id, "epoch": replay.epoch, "time": replay.time_ms})
+
+
+def decode_replay(text: str) -> Replay:
+    """The inverse of `encode_replay`. Raises what `decode_batch` raises."""
+    record = _load(text)
+    replay = Replay(int(record["batchId"]), int(record["epoch"]), int(record["time"]))
+    return _same(replay, encode_replay(replay), text)
+
+
+def _encode_epoch(epoch: int) -> dict[str, int]:
+    return {"epoch": epoch} if epoch else {}  # a log that nobody claimed has none
+
+
+def _decode_epoch(record: dict[str, Any]) -> int:
+    return int(record.get("epoch", 0))
 
 
 def _same(record: T, written: str, text: str) -> T:

@@ -1,7 +1,8 @@
 """`Lease`: a driver's note that it is running a stream. It is valid for a limited time.
 
-It is not a lock: the batch ids of the log keep two drivers apart. It warns an operator before a reset of a stream that
-is running. It expires by itself, so a driver that crashed blocks nobody.
+It is not a lock: the claims keep two drivers apart. It warns an operator before a reset of a stream that is running,
+and tells a second driver whether the first one still runs. It expires by itself, so a crashed driver blocks nobody.
+Its age is the file's age by the clock of the store, because the clocks of two hosts may differ by an hour.
 """
 
 from __future__ import annotations
@@ -17,17 +18,10 @@ RENEWALS = 6  # while one lease is valid
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """A driver was running at `at_ms`. It renews the lease before `valid_ms` have passed.
-
-    >>> Lease(at_ms=1000, valid_ms=500).is_good(1499), Lease(at_ms=1000, valid_ms=500).is_good(1500)
-    (True, False)
-    """
+    """A driver was running at `at_ms` of its own clock. It renews the lease before `valid_ms` have passed."""
 
     at_ms: int
     valid_ms: int
-
-    def is_good(self, now_ms: int) -> bool:
-        return now_ms < self.at_ms + self.valid_ms
 
     def is_due(self, now_ms: int) -> bool:
         """Whether it is time to renew it. A late batch leaves time enough."""
@@ -41,6 +35,11 @@ class Lease:
         Lease(at_ms=5, valid_ms=60000)
         """
         return cls(at_ms=now_ms, valid_ms=max(SHORTEST_MS, INTERVALS * interval_ms))
+
+
+def lease_name(epoch: int) -> str:
+    """The file of a driver's lease, beside its claim. Each driver has its own, so nobody removes another's."""
+    return f"{epoch}.lease"
 
 
 def encode_lease(lease: Lease) -> str:

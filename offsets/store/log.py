@@ -1,89 +1,173 @@
 """`OffsetLog`: which batches a direct stream planned, and which it committed. The only record of its position.
 
-`offsets/<batch id>` is written before a batch's job runs, `commits/<batch id>` when all its outputs have succeeded.
-`lease` is not part of the log. It tells an operator, before a reset, that a driver is running.
+| folder | a file | is written |
+|---|---|---|
+| `claims/` | `<epoch>` | when a driver starts, before it reads the log |
+| `offsets/` | `<batch id>` | before the batch's job runs |
+| `replays/` | `<batch id>.<epoch>` | before a driver runs a batch of an earlier run again |
+| `commits/` | `<batch id>` | when all outputs of the batch have succeeded |
+
+None of these files is ever written again. A commit counts if its driver was the last one to run the batch: a driver
+that was frozen may write a commit after a newer one has taken its batch up, and the newer one's commit then has the
+name `<batch id>.<epoch>`.
+
+`claims/<epoch>.lease` is not part of the log. It tells an operator, and the next driver, that this driver is running.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
+import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
 from kafka_direct.errors import CorruptLog, Fenced
 from kafka_direct.offsets.ledger.history import History
+from kafka_direct.offsets.model.meeting import find_gap
 
-from .codec import BATCH_ID, UNREADABLE, decode_batch, decode_commit, encode_batch, encode_commit
-from .lease import Lease, decode_lease, encode_lease
+from .claims import Claims
+from .codec import (
+    BATCH_ID,
+    UNREADABLE,
+    Commit,
+    Plan,
+    Replay,
+    decode_commit,
+    decode_plan,
+    decode_replay,
+    encode_batch,
+    encode_commit,
+    encode_replay,
+)
+from .files import LogFiles
+from .store import locate, public
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from kafka_direct.offsets.model.batch import Batch
 
-    from .files import LogFiles
+    from .claims import Claim
+    from .lease import Lease
+    from .store import Locate
 
-T = TypeVar("T")
+T = TypeVar("T", Plan, Commit, Replay)
 
 FOLDER = "kafka_direct"
-LEASE = "lease"
+_WITH_EPOCH = re.compile(rf"(?:{BATCH_ID.pattern})\.(?:{BATCH_ID.pattern})")
 
 
 class OffsetLog:
-    """The log of the stream `name` below a checkpoint directory (a path or URI of any pyarrow file system)."""
+    """The log of the stream `name` below a checkpoint directory (a path, or a URI that `locate` knows).
 
-    def __init__(self, checkpoint: str, name: str) -> None:
-        from .files import LogFiles  # noqa: PLC0415  it loads pyarrow, which workers do not need
+    `claim` is the driver's own, once it has one. Without a claim a log can be read and written, and of two writers of
+    one batch the second is fenced; a stream always has a claim.
+    """
 
-        self._plans = LogFiles.open(checkpoint, FOLDER, name, "offsets")
-        self._commits = LogFiles.open(checkpoint, FOLDER, name, "commits")
-        self._stream = LogFiles.open(checkpoint, FOLDER, name)
+    def __init__(self, checkpoint: str, name: str, *, locate: Locate = locate) -> None:
+        self._stream = LogFiles.open(checkpoint, FOLDER, name, locate=locate)
+        self._plans = self._stream.below("offsets")
+        self._commits = self._stream.below("commits")
+        self._replays = self._stream.below("replays")
+        self.claims = Claims(self._stream.below("claims"), name)
+        self.claim: Claim | None = None
+        # The names with an epoch, by batch id; `prune` removes them with the batch.
+        self._with_epoch: dict[int, set[tuple[LogFiles, str]]] = {}
 
     @property
     def path(self) -> str:
-        return self._stream.folder
+        return public(self._stream.folder)
+
+    @property
+    def _epoch(self) -> int:
+        return 0 if self.claim is None else self.claim.epoch
 
     def load(self) -> History:
         """All batches in the log.
 
         Raises:
-            CorruptLog: a file is torn or not ours, a batch between two others is missing, or the newest commit has no
-                plan.
+            CorruptLog: a file is torn or not ours, a batch between two others is missing, two batches do not meet, or
+                the newest commit has no plan.
         """
         # Commits first. A driver may plan and commit a batch while we read. With plans first, we could miss its plan
         # and still find its commit.
-        commits = self._load_all(self._commits, decode_commit, lambda b: b)
-        batches = self._load_all(self._plans, decode_batch, lambda b: b.id)
+        commits = self._load_all(self._commits, decode_commit, ids_only=False)
+        replays = self._load_all(self._replays, decode_replay, ids_only=False)
+        plans = self._load_all(self._plans, decode_plan, ids_only=True)
+        committed = _that_count(commits, replays)
+        plans = _without_late(plans, {*committed, *(replay.batch_id for replay in replays)})
+        batches = _with_replays([plan.batch for plan in plans], sorted(replays, key=lambda replay: replay.epoch))
         for before, after in pairwise(batches):
             if after.id != before.id + 1:
                 raise self._missing(before.id + 1, f"batch {after.id} follows it")
+            if (gap := find_gap(before, after)) is not None:
+                path = self._plans.shown(str(after.id))
+                raise CorruptLog(
+                    f"{path} cannot follow the batch before it: {gap}, and neither a loss nor a reset explains it; two "
+                    "drivers have written this log, or a file was changed: move the stream's folder away and start at "
+                    "the position that you know.",
+                    path=path,
+                )
         first, last = (batches[0].id, batches[-1].id) if batches else (0, -1)
-        if commits and commits[-1] > last:
-            raise self._missing(commits[-1], "its commit is there")
-        # A crash in prune() leaves a commit that is older than every plan. It is ignored.
-        return History(batches, [id_ for id_ in commits if id_ >= first])
+        for kind, ids in (("commit", [c.batch_id for c in commits]), ("replay", [r.batch_id for r in replays])):
+            if ids and max(ids) > last:
+                raise self._missing(max(ids), f"its {kind} is there")
+        # A crash in prune() leaves commits and replays that are older than every plan. They are ignored.
+        return History(batches, [id_ for id_ in committed if id_ >= first], _names(plans, replays))
 
-    def plan(self, batch: Batch) -> None:
-        """Write a new batch. Its ranges never change.
+    def plan(self, batch: Batch) -> Batch:
+        """Write a new batch, and return it. Its ranges never change.
+
+        The result is another batch if that id was taken: by an older driver that was frozen when this one claimed the
+        log, or by this driver, whose write was answered by an error. What is there has to run.
 
         Raises:
-            Fenced: the batch id is taken, even with the same ranges: another driver runs on this log.
+            Fenced: another driver has claimed the log; or the id is taken by a reset, or by a driver that knows nothing
+                of claims and so is not fenced. Without a claim: the id is taken.
         """
-        name = str(batch.id)
-        if not self._plans.create(name, encode_batch(batch)):
+        self.require_newest(by_id=True)
+        text = encode_batch(batch, self._epoch)
+        standing = self._plans.create(str(batch.id), text)
+        self.require_newest()
+        if standing is None or (self.claim is not None and standing == text):
+            return batch
+        other, epoch = self._decoded(self._plans, str(batch.id), decode_plan, standing)
+        if self.claim is None or other.is_reset or epoch == 0:
+            path = self._plans.shown(str(batch.id))
             raise Fenced(
-                f"batch {batch.id} stands in {self._plans.path(name)} already, planned by another driver; this one "
+                f"batch {batch.id} stands in {path} already, planned by another driver; this one "
                 "must stop: run one driver per checkpoint directory, and start again if the stream was reset.",
-                path=self._plans.path(name),
+                path=path,
+                epoch=self._epoch,
             )
+        return other
 
-    def add_time(self, batch: Batch) -> None:
-        """Write a batch again with one more of its batch times. Its ranges stay the same."""
-        self._plans.replace(str(batch.id), encode_batch(batch))
+    def replay(self, batch_id: int, time_ms: int) -> None:
+        """Write that this driver runs a batch of an earlier run again, at this batch time.
+
+        From now on a commit of an older driver does not count for this batch.
+
+        Raises:
+            Fenced: another driver has claimed the log.
+        """
+        self._write_with_epoch(self._replays, batch_id, encode_replay(Replay(batch_id, self._epoch, time_ms)))
 
     def commit(self, batch_id: int) -> None:
-        """Write that all outputs of a batch have succeeded. A second call changes nothing."""
-        self._commits.create(str(batch_id), encode_commit(batch_id))
+        """Write that all outputs of a batch have succeeded. A second call changes nothing.
+
+        Raises:
+            Fenced: another driver has claimed the log, and runs the batch again.
+        """
+        self.require_newest()
+        name, text = str(batch_id), encode_commit(Commit(batch_id, self._epoch))
+        standing = self._commits.create(name, text)
+        if standing not in (None, text) and self.claim is not None:
+            self._write_with_epoch(self._commits, batch_id, text)
+        self.require_newest()
+
+    def require_newest(self, *, by_id: bool = False) -> None:
+        """Raise Fenced if a newer driver has claimed the log (see `Claims.require_newest`)."""
+        if self.claim is not None:
+            self.claims.require_newest(self.claim, by_id=by_id)
 
     def prune(self, ids: Iterable[int]) -> None:
         """Remove batches, the oldest first.
@@ -93,66 +177,127 @@ class OffsetLog:
         """
         for id_ in sorted(ids):
             for files in (self._plans, self._commits):
-                # An earlier call that failed half way has removed it, or a reset ended the batch before its commit.
-                with suppress(FileNotFoundError):
-                    files.delete(str(id_))
+                files.delete(str(id_))
+            for files, name in self._with_epoch.pop(id_, set()):
+                files.delete(name)
 
-    def lease(self) -> Lease | None:
-        """The last lease that a driver wrote. None if no driver runs, or the file cannot be read."""
-        try:
-            return decode_lease(self._stream.read(LEASE))
-        except (FileNotFoundError, *UNREADABLE):
-            return None
+    def lease(self) -> tuple[Lease, float] | None:
+        """The lease of the newest driver, and its age in seconds, by the store's clock. None if no driver runs."""
+        newest = self.claims.newest()
+        found = self.claims.lease(0 if newest is None else newest.epoch)
+        return None if found is None else (found[0], max(self.claims.now() - found[1], 0.0))
 
     def renew(self, lease: Lease) -> None:
-        """Write that a driver is running."""
-        self._stream.replace(LEASE, encode_lease(lease))
+        """Write that this driver is running."""
+        self.claims.renew(self._epoch, lease)
 
     def release(self) -> None:
-        """Write that no driver is running."""
-        with suppress(FileNotFoundError):
-            self._stream.delete(LEASE)
+        """Write that this driver is not running any more."""
+        self.claims.release(self._epoch)
+
+    def _write_with_epoch(self, files: LogFiles, batch_id: int, text: str) -> None:
+        name = f"{batch_id}.{self._epoch}"
+        self.require_newest()
+        files.create(name, text)
+        self._with_epoch.setdefault(batch_id, set()).add((files, name))
+        self.require_newest()
 
     def _missing(self, batch_id: int, because: str) -> CorruptLog:
-        path = self._plans.path(str(batch_id))
+        path = self._plans.shown(str(batch_id))
         return CorruptLog(
             f"{path} is missing although {because}; restore the file, or move the stream's folder away to start anew.",
             path=path,
         )
 
-    def _ids(self, files: LogFiles) -> list[int]:
+    def _names(self, files: LogFiles, *, ids_only: bool) -> list[str]:
+        """The names of a folder, the newest batch first."""
         names = list(files.names())
         for name in names:
-            if BATCH_ID.fullmatch(name) is None:
+            if BATCH_ID.fullmatch(name) is None and (ids_only or _WITH_EPOCH.fullmatch(name) is None):
                 raise CorruptLog(
-                    f"{files.path(name)} is no file of this log, whose files are named by batch id; move it elsewhere.",
-                    path=files.path(name),
+                    f"{files.shown(name)} is no file of this log, whose files are named by batch id; move it away.",
+                    path=files.shown(name),
                 )
-        return sorted(int(name) for name in names)
+            if "." in name:
+                self._with_epoch.setdefault(_id_of(name), set()).add((files, name))
+        return sorted(names, key=_id_of, reverse=True)
 
-    def _load_all(self, files: LogFiles, decode: Callable[[str], T], id_of: Callable[[T], int]) -> list[T]:
+    def _load_all(self, files: LogFiles, decode: Callable[[str], T], *, ids_only: bool) -> list[T]:
         """All records of a folder, oldest first."""
         records = []
-        for id_ in reversed(self._ids(files)):
+        for name in self._names(files, ids_only=ids_only):
             try:
-                records.append(self._load(files, id_, decode, id_of))
+                records.append(self._decoded(files, name, decode, files.read(name)))
             except FileNotFoundError:
                 break  # a driver prunes while we read, the oldest first: the older ones are gone too
         return records[::-1]
 
-    def _load(self, files: LogFiles, id_: int, decode: Callable[[str], T], id_of: Callable[[T], int]) -> T:
-        path = files.path(str(id_))
+    def _decoded(self, files: LogFiles, name: str, decode: Callable[[str], T], text: str) -> T:
         try:
-            record = decode(files.read(str(id_)))
+            record = decode(text)
         except UNREADABLE as cause:
+            raise self._torn(files, name, cause) from cause
+        batch_id = record.batch.id if isinstance(record, Plan) else record.batch_id
+        if batch_id != _id_of(name):
             raise CorruptLog(
-                f"{path} is torn or was not written by kafka_direct ({cause}); restore it from a copy, or move the "
-                "stream's folder away to start anew.",
-                path=path,
-            ) from cause
-        if id_of(record) != id_:
-            raise CorruptLog(
-                f"{path} holds batch {id_of(record)}, not {id_}; a file was renamed or copied here: restore it.",
-                path=path,
+                f"{files.shown(name)} holds batch {batch_id}, not {name}; a file was renamed or copied; restore it.",
+                path=files.shown(name),
             )
         return record
+
+    @staticmethod
+    def _torn(files: LogFiles, name: str, cause: Exception) -> CorruptLog:
+        path = files.shown(name)
+        return CorruptLog(
+            f"{path} is torn or was not written by kafka_direct ({cause}); restore it from a copy, or move the "
+            "stream's folder away to start anew.",
+            path=path,
+        )
+
+
+def _id_of(name: str) -> int:
+    return int(name.partition(".")[0])
+
+
+def _with_replays(batches: list[Batch], replays: Iterable[Replay]) -> list[Batch]:
+    """The batches with the times of their replays, in the order of the drivers that ran them."""
+    by_id = {batch.id: batch for batch in batches}
+    for replay in replays:
+        if replay.batch_id in by_id:
+            by_id[replay.batch_id] = by_id[replay.batch_id].at(replay.time_ms)
+    return list(by_id.values())
+
+
+def _that_count(commits: Iterable[Commit], replays: Iterable[Replay]) -> list[int]:
+    """The ids of the batches that are committed by the last driver that ran them."""
+    ran_last: dict[int, int] = {}
+    for replay in replays:
+        ran_last[replay.batch_id] = max(replay.epoch, ran_last.get(replay.batch_id, 0))
+    return sorted({c.batch_id for c in commits if c.epoch >= ran_last.get(c.batch_id, 0)})
+
+
+def _without_late(plans: list[Plan], ran: Collection[int]) -> list[Plan]:
+    """The plans without those that a frozen driver wrote so late that the batch had run and was pruned meanwhile.
+
+    Such a plan is the oldest, and nobody ran it. A driver runs what it finds before it plans anything new, so nothing
+    of a later driver could follow it otherwise.
+    """
+    while len(plans) > 1 and _is_late(plans[0], plans[1:], ran):
+        plans = plans[1:]
+    return plans
+
+
+def _is_late(oldest: Plan, later: list[Plan], ran: Collection[int]) -> bool:
+    if oldest.batch.is_reset or any(plan.batch.is_reset for plan in later):
+        return False
+    # A crash in prune() may have left a commit of the batch that did run.
+    was_run = oldest.batch.id in ran and find_gap(oldest.batch, later[0].batch) is None
+    return not was_run and max(plan.epoch for plan in later) > oldest.epoch
+
+
+def _names(plans: Iterable[Plan], replays: Iterable[Replay]) -> dict[int, int]:
+    """The batch of each batch time. If two drivers used a time, the newer one's batch has it."""
+    named = [(plan.epoch, plan.batch.id, t) for plan in plans if not plan.batch.is_reset for t in plan.batch.times]
+    named += [(replay.epoch, replay.batch_id, replay.time_ms) for replay in replays]
+    known = {plan.batch.id for plan in plans}
+    return {time: id_ for _, id_, time in sorted(named) if id_ in known}

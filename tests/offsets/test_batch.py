@@ -23,7 +23,7 @@ def test_a_replay_changes_nothing_but_the_time(batch, time):
     again = batch.at(time)
 
     assert again.time == time
-    assert again.times == (*batch.times, time)
+    assert again.times == (batch.times if time == batch.time else (*batch.times, time))
     assert (again.id, again.ranges, again.topic_ids, again.waiting, again.losses) == (
         batch.id,
         batch.ranges,

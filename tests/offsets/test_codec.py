@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from kafka_direct.offsets import Batch, Loss, LossCause, OffsetRange, TopicPartition
 from kafka_direct.offsets.store.codec import (
     UNREADABLE,
+    Commit,
     decode_batch,
     decode_commit,
     decode_offsets,
@@ -69,10 +70,10 @@ def test_equal_batches_give_equal_text(batch):
 
 
 @settings(max_examples=20)
-@given(offsets)
-def test_a_commit_survives_its_text(batch_id):
+@given(offsets, st.integers(0, 9))
+def test_a_commit_survives_its_text(batch_id, epoch):
     """A commit says which batch it commits."""
-    assert decode_commit(encode_commit(batch_id)) == batch_id
+    assert decode_commit(encode_commit(Commit(batch_id, epoch))) == Commit(batch_id, epoch)
 
 
 @settings(max_examples=50)
@@ -110,7 +111,7 @@ def test_offsets_of_another_shape_are_refused(shape):
         decode_offsets(shape)
 
 
-@pytest.mark.parametrize("text", [TEXT, encode_commit(12345)])
+@pytest.mark.parametrize("text", [TEXT, encode_commit(Commit(12345, 0))])
 def test_every_torn_text_is_refused(text):
     """Cut at any character, its line end included, a record is no record."""
     decode = decode_batch if text is TEXT else decode_commit
@@ -157,7 +158,7 @@ def test_a_text_that_was_not_written_here_is_refused(written, instead):
 
 
 @pytest.mark.parametrize("version", ["0", "2", "null", '"1"'])
-@pytest.mark.parametrize(("text", "decode"), [(TEXT, decode_batch), (encode_commit(7), decode_commit)])
+@pytest.mark.parametrize(("text", "decode"), [(TEXT, decode_batch), (encode_commit(Commit(7, 0)), decode_commit)])
 def test_another_version_is_refused_as_one(text, decode, version):
     """A log of a later release says why it cannot be read."""
     with pytest.raises(ValueError, match="not a kafka_direct record of version 1"):

@@ -11,8 +11,6 @@ def test_it_outlives_a_late_batch(interval_ms, valid_ms):
     lease = Lease.of_interval(interval_ms, now_ms=7)
 
     assert lease == Lease(at_ms=7, valid_ms=valid_ms)
-    assert lease.is_good(7 + valid_ms - 1)
-    assert not lease.is_good(7 + valid_ms)
 
 
 def test_it_is_said_again_long_before_it_is_over():
@@ -25,7 +23,9 @@ def test_it_is_said_again_long_before_it_is_over():
 
 def test_it_survives_its_text():
     """What was written is what is read."""
-    assert decode_lease(encode_lease(Lease(at_ms=5, valid_ms=7))) == Lease(at_ms=5, valid_ms=7)
+    lease = Lease(at_ms=5, valid_ms=7)
+
+    assert decode_lease(encode_lease(lease)) == lease
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"version":2,"atMs":1,"validMs":1}', '{"version":1}', "null"])

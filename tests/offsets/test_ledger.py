@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 
 import pytest
@@ -23,10 +24,10 @@ def batch(number, *times, start=None, count=10, is_reset=False):
     return Batch(id=number, ranges=ranges, times=times or (SECOND * number,), is_reset=is_reset)
 
 
-def recovered(batches, committed, *, rerun=(), from_ms=0):
+def recovered(batches, committed, *, rerun=(), from_ms=0, next_ms=math.inf):
     """The ledger of a context that came out of Spark's checkpoint."""
     ledger = Ledger(History(batches, committed), is_recovered=True)
-    ledger.recovered(rerun, from_ms)
+    ledger.recovered(rerun, from_ms, next_ms)
     return ledger
 
 
@@ -62,7 +63,32 @@ def test_a_recovered_time_is_repeated():
     ledger = recovered([batch(0, 0, 7 * SECOND), batch(1, 8 * SECOND)], [0], from_ms=8 * SECOND)
 
     assert [ledger.decide(t).batch.id for t in (0, 7 * SECOND, 8 * SECOND)] == [0, 0, 1]
-    assert {ledger.decide(t).action for t in (0, 7 * SECOND, 8 * SECOND)} == {Action.REPEAT}
+    assert [ledger.decide(t).action for t in (0, 7 * SECOND)] == [Action.REPEAT] * 2
+
+
+def test_a_recovered_time_whose_batch_is_unfinished_is_replayed():
+    """It is written that this run has taken the batch up, once; the time and the ranges stay."""
+    ledger = recovered([batch(0, 0, 7 * SECOND), batch(1, 8 * SECOND)], [0], from_ms=8 * SECOND)
+    decision = ledger.decide(8 * SECOND)
+    ledger.written(decision.batch)
+    ledger.began(8 * SECOND, decision.batch)
+
+    assert (decision.action, decision.batch) == (Action.REPLAY, batch(1, 8 * SECOND))
+    assert ledger.decide(8 * SECOND).action is Action.REPEAT
+
+
+@pytest.mark.parametrize("time_ms", [5 * SECOND, 6 * SECOND, 7 * SECOND])
+def test_a_batch_that_was_found_in_the_log_runs_first(time_ms):
+    """An older driver had planned it. It runs whatever its own time is, which may be the same or a later one."""
+    for ledger in (Ledger(History([batch(0)], [0])), recovered([batch(0)], [0], from_ms=SECOND)):
+        ledger.found(batch(1, 6 * SECOND))
+        decision = ledger.decide(time_ms)
+
+        assert decision.action is Action.REPLAY
+        assert (decision.batch.id, decision.batch.time) == (1, time_ms)
+        ledger.written(decision.batch)
+        ledger.began(time_ms, decision.batch)
+        assert ledger.decide(time_ms + SECOND).action is Action.PLAN
 
 
 def test_a_new_context_knows_no_old_times():
@@ -100,7 +126,29 @@ def test_a_recovered_context_runs_the_batches_of_later_times_itself():
     ledger = recovered([batch(0, 5 * SECOND)], [], rerun=[5 * SECOND], from_ms=5 * SECOND)
 
     assert ledger.decide(4 * SECOND).action is Action.SKIP
-    assert ledger.decide(5 * SECOND).action is Action.REPEAT
+    assert ledger.decide(5 * SECOND).batch == batch(0, 5 * SECOND)
+
+
+@pytest.mark.parametrize("is_finished", [True, False])
+def test_a_time_to_come_is_new(is_finished):
+    """The log has a batch there, of a driver whose clock was ahead. It is not repeated; unfinished, it runs at once."""
+    log = [batch(0, 100 * SECOND), batch(1, 101 * SECOND), batch(2, 50 * SECOND)]
+    ledger = recovered(log, [0, 1, 2] if is_finished else [0, 2], from_ms=51 * SECOND, next_ms=51 * SECOND)
+
+    assert ledger.newest_time() == 50 * SECOND
+    if not is_finished:
+        again = ledger.decide(51 * SECOND)
+        assert (again.action, again.batch) == (Action.REPLAY, batch(1, 101 * SECOND, 51 * SECOND))
+        ledger.written(again.batch)
+        ledger.began(51 * SECOND, again.batch)
+    assert [ledger.decide(t * SECOND).action for t in (100, 101)] == [Action.PLAN] * 2
+    assert ledger.decide(50 * SECOND).batch.id == 2, "for a window"
+
+
+def test_a_reset_has_no_batch_time():
+    """Its time is that of the operator's host."""
+    assert Ledger(History([batch(0, 5 * SECOND), batch(1, 99 * SECOND, is_reset=True)])).newest_time() == 5 * SECOND
+    assert Ledger().newest_time() == 0
 
 
 def test_a_time_that_was_missed_stays_without_records():

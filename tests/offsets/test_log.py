@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from pyarrow import fs
 
 from kafka_direct.errors import CorruptLog, Fenced
 from kafka_direct.offsets import Batch, OffsetLog, OffsetRange
-from kafka_direct.offsets.store.codec import encode_batch, encode_commit
-from kafka_direct.offsets.store.files import LogFiles
+from kafka_direct.offsets.store.claims import claim_all
+from kafka_direct.offsets.store.codec import Commit, encode_batch, encode_commit
 from kafka_direct.offsets.store.lease import Lease
+from kafka_direct.offsets.store.store import locate
 from tests.strategies import batches
 
 
@@ -92,7 +92,8 @@ def test_what_was_written_is_loaded(log):
 @given(st.lists(batches, min_size=1, max_size=4), st.sampled_from([0, 8, 98]), st.data())
 def test_any_batches_are_loaded_as_they_were_planned(tmp_path_factory, planned, first, data):
     """Ranges, times, topic ids, waits and losses come back, past batch 9 and batch 99 in the right order."""
-    planned = [replace(b, id=first + i) for i, b in enumerate(planned)]
+    # Batches that need not meet: each is a reset.
+    planned = [replace(b, id=first + i, is_reset=b.is_reset or i > 0) for i, b in enumerate(planned)]
     committed = data.draw(st.sets(st.sampled_from([b.id for b in planned])))
     log = OffsetLog(str(tmp_path_factory.mktemp("log")), "s")
     for b in planned:
@@ -132,7 +133,7 @@ def test_a_batch_that_is_planned_already_fences_this_driver(log, folder, changes
 
 def test_a_replay_is_noted(log):
     """The time of a replay is kept with the batch, whose ranges stay."""
-    log.add_time(batch(1).at(9000))
+    log.replay(1, 9000)
 
     assert list(log.load())[1] == batch(1, times=(1000, 9000))
 
@@ -144,7 +145,9 @@ def test_committing_twice_is_committing_once(log):
     assert [b.id for b in log.load().unfinished()] == [1, 3]
 
 
-@pytest.mark.parametrize(("kind", "text"), [("offsets", encode_batch(batch(2))), ("commits", encode_commit(2))])
+@pytest.mark.parametrize(
+    ("kind", "text"), [("offsets", encode_batch(batch(2))), ("commits", encode_commit(Commit(2, 0)))]
+)
 def test_a_file_torn_anywhere_is_named(log, folder, kind, text):
     """Cut after any byte, a file is an error and never a shorter truth."""
     path = folder / kind / "2"
@@ -263,7 +266,7 @@ def test_pruning_that_was_stopped_goes_on(log, folder):
     with pytest.raises(OSError, match="1"):
         log.prune([2, 1, 0])
     commit.rmdir()
-    commit.write_text(encode_commit(1))
+    commit.write_text(encode_commit(Commit(1, 0)))
 
     log.prune([2, 1, 0])
 
@@ -285,21 +288,13 @@ def test_one_folder_under_any_of_its_names(tmp_path, checkpoint):
     assert (Path(plain) / "kafka_direct" / "a stream" / "offsets" / "0").is_file()
 
 
-@pytest.mark.parametrize(
-    "filesystem",
-    [fs._MockFileSystem, lambda: fs.SubTreeFileSystem("a/b", fs._MockFileSystem())],
-    ids=["mock", "subtree"],
-)
-def test_the_log_works_where_there_is_no_local_disk(filesystem):
+def test_the_log_works_where_there_is_no_local_disk():
     """All that the log does, it does on a file system that is only pyarrow's."""
-    log = OffsetLog("mock:///c", "s")
-    filesystem = filesystem()
-    if isinstance(filesystem, fs.SubTreeFileSystem):
-        filesystem.base_fs.create_dir("a/b", recursive=True)
-    log._plans, log._commits = (LogFiles(filesystem, f"c/kafka_direct/s/{kind}") for kind in ("offsets", "commits"))
+    location = locate("mock:///c")
+    log = OffsetLog("mock:///c", "s", locate=lambda _: location)
     for number in range(3):
         log.plan(batch(number))
-    log.add_time(batch(2).at(9000))
+    log.replay(2, 9000)
     log.commit(0)
     log.commit(0)
     log.prune([0])
@@ -319,7 +314,7 @@ for number in range(int(sys.argv[2])):
     ranges = tuple(OffsetRange("t", p, 10 * number, 10 * number + 10) for p in range(50))
     batch = Batch(id=number, ranges=ranges, times=(number,))
     log.plan(batch)
-    log.add_time(batch.at(number + 1))
+    log.replay(number, number + 1)
     log.commit(number)
     if number % 5 == 4 and number > 10:
         log.prune(range(number - 14, number - 9))
@@ -383,10 +378,23 @@ def test_a_lease_is_kept_beside_the_batches(log, folder):
     log.renew(Lease(at_ms=1, valid_ms=2))
     log.renew(Lease(at_ms=3, valid_ms=2))
 
-    assert log.lease() == Lease(at_ms=3, valid_ms=2)
+    assert log.lease()[0] == Lease(at_ms=3, valid_ms=2)
+    assert log.lease()[1] < 60
     assert [b.id for b in log.load()] == [0, 1, 2, 3]
     log.release()
     log.release()
     assert log.lease() is None
-    (folder / "lease").write_text("torn")
+    (folder / "claims" / "0.lease").write_text("torn")
     assert log.lease() is None
+
+
+def test_nobody_removes_anothers_lease(tmp_path):
+    """An older driver that stops late, or says late that it runs, changes only its own."""
+    older, newer = OffsetLog(str(tmp_path), "s"), OffsetLog(str(tmp_path), "s")
+    for log in (older, newer):
+        log.claim = claim_all([log.claims], "x")
+        log.renew(Lease(at_ms=1, valid_ms=log.claim.epoch))
+    older.renew(Lease(at_ms=2, valid_ms=7))
+    older.release()
+
+    assert newer.lease()[0] == Lease(at_ms=1, valid_ms=2)

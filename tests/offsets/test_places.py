@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import time
+from pathlib import Path
 
 import pytest
 
-from kafka_direct.errors import ConfigError, CorruptLog, Fenced, Refused
-from kafka_direct.offsets import Batch, OffsetLog, OffsetRange, TopicPartition
+from kafka_direct.errors import ConfigError, CorruptLog, Fenced, Refused, StoreUnavailable
+from kafka_direct.offsets import Batch, Loss, LossCause, OffsetLog, OffsetRange, TopicPartition
 from kafka_direct.offsets.model.reached import Gone
 from kafka_direct.offsets.operate.checkpoint import find_places, stream_place
 from kafka_direct.offsets.operate.query_place import BUSY_MS, QueryPlace
+from kafka_direct.offsets.operate.spark_checkpoint import SparkCheckpoint
 from kafka_direct.offsets.operate.standing import BatchState, Standing, UnfinishedBatch
 from kafka_direct.offsets.store.lease import Lease
 from kafka_direct.offsets.store.spark_log import SparkLog
@@ -77,7 +81,8 @@ def test_where_a_stream_stands_whose_topics_are_gone(tmp_path):
     """Nowhere; not where its oldest batch began."""
     log = OffsetLog(str(tmp_path), "orders")
     log.plan(batch(0, 0, 10))
-    log.plan(batch(1, 0, 0, ranges=()))
+    deleted = Loss(topic_partition=T0, cause=LossCause.DELETED, wanted=10, earliest=None, latest=None, resumed=None)
+    log.plan(batch(1, 0, 0, ranges=(), losses=(deleted,)))
     log.commit(0)
     log.commit(1)
 
@@ -122,11 +127,20 @@ def test_a_running_stream(stream, log):
     assert stream.obstacle(5000) is None
     log.renew(Lease(at_ms=5000, valid_ms=60_000))
 
-    assert "is running: its driver said so 10 s ago; stop it, or, if it has crashed, wait 50 s" in stream.obstacle(
-        15_000
-    )
-    assert "wait 1 s" in stream.obstacle(64_999)
-    assert stream.obstacle(65_000) is None
+    for age, wait in ((0, 60), (10, 50), (59, 1)):
+        written = time.time() - age
+        os.utime(f"{log.path}/claims/0.lease", (written, written))
+        said = f"is running: its driver said so {round(age)} s ago; stop it, or, if it has crashed, wait {wait} s"
+        assert said in stream.obstacle(0), "the clocks of the two hosts do not matter"
+    written = time.time() - 61
+    os.utime(f"{log.path}/claims/0.lease", (written, written))
+    assert stream.obstacle(5000) is None
+    assert sorted(path.name for path in Path(log.path).iterdir()) == ["claims", "commits", "offsets"]
+
+
+def test_a_store_that_promises_everything_needs_no_caution(stream):
+    """And its probe leaves nothing behind."""
+    assert stream.store_caution() is None
 
 
 def test_several_streams(log, tmp_path):
@@ -203,6 +217,10 @@ def test_a_query_is_moved(query, tmp_path):
     assert standing.unfinished == ()
 
 
+def test_a_querys_store_that_promises_everything_needs_no_caution(query):
+    assert query.store_caution() is None
+
+
 def test_what_to_know_before_a_query_is_moved(query):
     """A planned batch is over, an idle query cannot be seen, and the sink misses a batch."""
     first, second, third = query.caution(query.standing())
@@ -268,8 +286,17 @@ def test_a_batch_that_the_query_plans_meanwhile(query, files, tmp_path):
     entry = SparkLog(str(tmp_path)).entry(1)
 
     with pytest.raises(Fenced, match="was written meanwhile, the query is running"):
-        SparkLog(str(tmp_path)).append(1, entry, None)
+        SparkLog(str(tmp_path)).append(1, entry.reset("0", {T0: 5}, now_ms=9000), None)
     assert not (tmp_path / "commits" / "1").exists()
+
+
+def test_a_batch_that_the_query_runs_meanwhile(query, files, tmp_path):
+    """Its commit is there under the id of the reset, and is not ours."""
+    entry = SparkLog(str(tmp_path)).entry(1)
+    files.commit(2, 77)
+
+    with pytest.raises(Fenced, match=r"batch 2 of .* was run meanwhile; stop the query and reset again"):
+        SparkLog(str(tmp_path)).append(2, entry.reset("0", {T0: 5}, now_ms=9000), None)
 
 
 def test_a_reset_that_is_broken_off(query, files, tmp_path):
@@ -359,3 +386,81 @@ def test_an_empty_folder_of_ours_is_no_stream(tmp_path):
 
     with pytest.raises(ConfigError, match="but kafka_direct/; give"):
         find_places(str(tmp_path))
+
+
+class Failing:
+    """A store that fails in the call with that number, before it did its work or after, or from it on."""
+
+    def __init__(self, store, fails_at, how):
+        self._store, self._fails_at, self._how, self.calls = store, fails_at, how, 0
+
+    def __getattr__(self, name):
+        use = getattr(self._store, name)
+
+        def call(*arguments):
+            self.calls += 1
+            is_hit = self.calls == self._fails_at or (self._how == "from it on" and self.calls > self._fails_at)
+            if is_hit and self._how != "after":
+                raise StoreUnavailable(f"{name} failed")
+            done = use(*arguments)
+            if is_hit:
+                raise StoreUnavailable(f"the answer of {name} was lost")
+            return done
+
+        return call
+
+
+@pytest.mark.parametrize("how", ["before", "after", "from it on"])
+@pytest.mark.parametrize("fails_at", [1, 2, 3, 4])
+def test_a_reset_of_a_query_on_a_store_that_fails(query, tmp_path, fails_at, how):
+    """Never a commit without its plan, which would make Spark run the batch before it again; a next reset is right."""
+    log = SparkLog(str(tmp_path))
+    last, ids = log.planned_ids()[-1], log.committed_ids()
+    store = Failing(log._offsets._store, fails_at, how)
+    log._offsets._store = log._commits._store = store
+    error = None
+    try:
+        log.append(last + 1, log.entry(last), ids[-1])
+    except OSError as raised:
+        error = raised
+    there = SparkLog(str(tmp_path))
+
+    assert set(there.committed_ids()) - set(ids) <= set(there.planned_ids())
+    if error is None:
+        assert there.committed_ids()[-1] == last + 1
+    elif last + 1 in there.planned_ids():
+        assert "reset again before the query starts" in str(error)
+    place = QueryPlace(SparkLog(str(tmp_path)), "0")
+    place.reset({T0: 3}, {}, 9000)
+    assert (place.standing().committed, place.standing().unfinished) == ({T0: 3}, ())
+
+
+# -- what Spark keeps of a program
+
+
+def test_spark_forgets_its_program_and_the_log_stays(log, tmp_path):
+    """Oldest first, and the half-written one before them; nothing else is touched."""
+    for name in (
+        "checkpoint-2000",
+        "checkpoint-1000",
+        "checkpoint-2000.bk",
+        "temp",
+        "checkpoint-x",
+        "checkpoint-1.old",
+    ):
+        (tmp_path / name).write_text("")
+    (tmp_path / "0b3c").mkdir()  # where Spark keeps states
+    before = list(log.load())
+    found = SparkCheckpoint(str(tmp_path))
+
+    assert found.files() == ["temp", "checkpoint-1000", "checkpoint-2000.bk", "checkpoint-2000"]
+    found.forget()
+    assert found.files() == []
+    assert {path.name for path in tmp_path.iterdir()} == {"checkpoint-x", "checkpoint-1.old", "0b3c", "kafka_direct"}
+    assert list(log.load()) == before
+
+
+def test_a_query_keeps_no_program(query, tmp_path):
+    """Its functions are the program's own at each start."""
+    with pytest.raises(ConfigError, match="is the checkpoint of a query, which keeps no functions"):
+        SparkCheckpoint(str(tmp_path))

@@ -69,6 +69,9 @@ class GroupPlace:
     def caution(self, standing: Standing) -> list[str]:
         return [] if standing.committed else [f"{self.title} has committed nothing so far."]
 
+    def store_caution(self) -> str | None:
+        return None
+
     def reset(self, offsets: Mapping[TopicPartition, int], topic_ids: Mapping[str, str], now_ms: int) -> str:  # noqa: ARG002
         try:
             self._group.commit(offsets)

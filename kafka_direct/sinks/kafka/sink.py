@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from kafka_direct.broker import Cluster, KafkaRecord
 from kafka_direct.checkpointed import persisted, public
 from kafka_direct.errors import ConfigError
+from kafka_direct.offsets.store.claims import describe_driver
 from kafka_direct.options import ClientParams, Subscription, refuse_literal_secrets
 from kafka_direct.sinks.batch import KafkaBatch
-from kafka_direct.sinks.output import Output, describe_driver
+from kafka_direct.sinks.output import Output
 
 from .store import KafkaStore
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafka_direct.checkpointed import persisted, public
+from kafka_direct.offsets.store.claims import describe_driver
 from kafka_direct.sinks.batch import KafkaBatch
-from kafka_direct.sinks.output import Output, describe_driver
+from kafka_direct.sinks.output import Output
 
 from .store import TABLE, SqlOffsetStore
 
