@@ -14,6 +14,7 @@ from .talk import printable
 
 # Each group's name, where it is, and its line in `kafka-direct --help`, which does not import it.
 _GROUPS = {
+    "checkpoint": ("kafka_direct.cli.checkpoint:checkpoint", "What Spark keeps of a direct stream's program."),
     "offsets": ("kafka_direct.cli.offsets:offsets", "See where a stream stands, and move it."),
     "rate": ("kafka_direct.cli.rate:rate", "See what backpressure settings do, before a stream runs with them."),
 }

@@ -6,9 +6,16 @@ A character that the terminal's encoding lacks is spelled out. Control character
 from __future__ import annotations
 
 import sys
-from typing import TextIO
+from contextlib import contextmanager
+from threading import Timer
+from typing import TYPE_CHECKING, TextIO
 
 import click
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SLOW_SECONDS = 3.0
 
 _SPELLED = {"→": "->", "…": "..."}
 
@@ -19,6 +26,18 @@ def say(result: str) -> None:
 
 def tell(news: str) -> None:
     click.echo(printable(news, sys.stderr), err=True)
+
+
+@contextmanager
+def telling_if_slow(news: str) -> Iterator[None]:
+    """Say what is waited for, if it takes long."""
+    timer = Timer(SLOW_SECONDS, tell, [news])
+    timer.daemon = True  # Ctrl-C does not wait for it
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def printable(text: str, stream: TextIO) -> str:

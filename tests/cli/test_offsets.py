@@ -214,7 +214,7 @@ RESET = ("reset", *CHK, *SERVERS, "--all-topics")
         (["show", *CHK, "--topic", ":1"], "--topic ':1' is not of the form"),
         (["show", *CHK, "--topic", "t:"], "--topic 't:' is not of the form"),
         (["show", "--checkpoint", "{chk}/nothing"], "is no checkpoint with a Kafka position"),
-        (["show", "--checkpoint", "ftp://host/x"], "pyarrow has no file system for"),
+        (["show", "--checkpoint", "ftp://host/x", "--no-jvm"], "pyarrow has no file system for"),
         (["show", *CHK, "--command-config", "{chk}/none"], "--command-config {chk}/none cannot be read: No such file"),
         (["show", *CHK, "--command-config", "{chk}"], "--command-config {chk} cannot be read: Is a directory"),
         ([*RESET], "say where to; give one of them"),

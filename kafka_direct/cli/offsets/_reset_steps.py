@@ -60,14 +60,14 @@ def run_reset(
     available = target.available(wanted.keys())
     offsets = _resolve(target, wanted, standing, available, now_ms)
     resets = plan_reset(offsets, standing, available, clamp=given["clamp"])
-    obstacle = place.obstacle(now_ms)
+    obstacles = _obstacles(target, place, now_ms)
     if given["output"] == "table":
-        say(render_reset(place, resets))
+        say("\n".join([*target.heading(), render_reset(place, resets)]))
     for caution in place.caution(standing):
         tell(f"note: {caution}")
     if given["execute"]:
-        if obstacle is not None and not given["force"]:
-            raise Refused(obstacle)
+        if obstacles and not given["force"]:
+            raise Refused(obstacles[0])
         refuse_out_of_range(resets)
         topic_ids = topic_ids_after(resets, standing, available)
         if changes_nothing(resets, standing, topic_ids):
@@ -77,9 +77,14 @@ def run_reset(
             _execute(place, standing, resets, topic_ids)
             _tell_undo(target, backup)
     else:
-        _tell_dry_run(resets, obstacle)
+        _tell_dry_run(resets, obstacles)
     if given["output"] == "json":
-        say(json.dumps(reset_facts(place, resets, executed=given["execute"]), indent=2))
+        say(json.dumps({**reset_facts(place, resets, executed=given["execute"]), "through": target.through}, indent=2))
+
+
+def _obstacles(target: Target, place: Place, now_ms: int) -> list[str]:
+    reach = None if target.reach is None else target.reach.obstacle
+    return [obstacle for obstacle in (place.obstacle(now_ms), reach) if obstacle is not None]
 
 
 def _refuse_other_topics(place: Place, standing: Standing, wanted: Collection[TopicPartition]) -> None:
@@ -109,12 +114,12 @@ def _resolve(
     return {**gone, **offsets, **found}
 
 
-def _tell_dry_run(resets: tuple[PartitionReset, ...], obstacle: str | None) -> None:
+def _tell_dry_run(resets: tuple[PartitionReset, ...], obstacles: list[str]) -> None:
     try:
         refuse_out_of_range(resets)
     except Refused as refused:
-        tell(f"--execute would be refused: {refused}")
-    if obstacle is not None:
+        obstacles = [str(refused), *obstacles]
+    for obstacle in obstacles:
         tell(f"--execute would be refused: {obstacle}")
     tell("Nothing was changed; add --execute to do it.")
 
@@ -122,6 +127,8 @@ def _tell_dry_run(resets: tuple[PartitionReset, ...], obstacle: str | None) -> N
 def _execute(
     place: Place, standing: Standing, resets: tuple[PartitionReset, ...], topic_ids: Mapping[str, str]
 ) -> None:
+    if (caution := place.store_caution()) is not None:
+        tell(f"note: {caution}")
     new = {**standing.committed, **{reset.topic_partition: reset.new for reset in resets}}
     written = place.reset(new, topic_ids, _now_ms())
     if place.standing().committed != new:
@@ -133,6 +140,8 @@ def _tell_undo(target: Target, backup: str | None) -> None:
     if backup is not None:
         undo = ["kafka-direct", "offsets", "import", *target.flags(), "--from-file", backup, "--execute"]
         tell(f"To undo it: {shlex.join(undo)}")
+        if target.hides_secrets:
+            tell("(The secrets of the command are left out there: put them in again.)")
 
 
 def _now_ms() -> int:

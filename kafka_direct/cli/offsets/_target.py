@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kafka_direct.cli.flags import add_options, prefixed
+from kafka_direct.cli.reach import Reach, checkpoint_option, reach_options
 from kafka_direct.errors import ConfigError
 from kafka_direct.offsets import Available
+from kafka_direct.offsets.store.local import local_path
+from kafka_direct.offsets.store.store import public
 
 from ._files import read_client_config
 
@@ -27,11 +30,7 @@ _STREAM_NAME = re.compile("[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 
 target_options = add_options(
     click.option("--group", metavar="GROUP", help="The consumer group."),
-    click.option(
-        "--checkpoint",
-        metavar="PATH",
-        help="The directory of ssc.checkpoint(...), or a query's checkpointLocation; any file system of pyarrow.",
-    ),
+    checkpoint_option,
     click.option(
         "--stream", metavar="NAME", help="Which stream of the checkpoint, or which source of the query (0, 1, ...)."
     ),
@@ -41,6 +40,7 @@ target_options = add_options(
         metavar="FILE",
         help="Client settings, in Java's keys or librdkafka's; values may be env:NAME or file:/path.",
     ),
+    reach_options,
 )
 
 
@@ -59,6 +59,14 @@ class Target:
             raise ConfigError("--checkpoint is empty; give the directory.")
         if self.group is not None and self._stream is not None:
             raise ConfigError("--stream belongs to --checkpoint; a group has no streams.")
+        self.reach = None if self.checkpoint is None else Reach(self.checkpoint, given)
+
+    @property
+    def shown_checkpoint(self) -> str | None:
+        """The checkpoint without the secrets that a URI may have."""
+        if self.checkpoint is None or local_path(self.checkpoint) is not None:
+            return self.checkpoint
+        return public(self.checkpoint)
 
     @property
     def has_brokers(self) -> bool:
@@ -104,44 +112,61 @@ class Target:
         from kafka_direct.offsets.operate.checkpoint import find_places  # noqa: PLC0415
 
         assert self.checkpoint is not None, "one of the two is given"
-        places = find_places(self.checkpoint)
+        assert self.reach is not None, "a checkpoint is reached somehow"
+        places = find_places(self.checkpoint, locate=self.reach.locate)
         if self._stream is None:
             return places
         named = [place for place in places if place.name == self._stream]
         if not named:
-            raise ConfigError(f"there is no {self._stream} in {self.checkpoint}; it has {_names(places)}.")
+            raise ConfigError(f"there is no {self._stream} in {self.shown_checkpoint}; it has {_names(places)}.")
         return named
 
     def place(self) -> Place:
         """The one place. If the checkpoint has several, `--stream` must name one."""
         places = self.places()
         if len(places) > 1:
-            raise ConfigError(f"{self.checkpoint} has {_names(places)}; choose one with --stream.")
+            raise ConfigError(f"{self.shown_checkpoint} has {_names(places)}; choose one with --stream.")
         return places[0]
 
     def new_stream(self) -> Place:
         """The place of a direct stream that has no log yet."""
         from kafka_direct.offsets.operate.checkpoint import stream_place  # noqa: PLC0415
 
-        if self.checkpoint is None or self._stream is None:
+        if self.checkpoint is None or self.reach is None or self._stream is None:
             raise ConfigError("--create begins the log of a new direct stream: give --checkpoint and --stream NAME.")
         if not _STREAM_NAME.fullmatch(self._stream):
             raise ConfigError(f"--stream {self._stream!r} cannot be a name: use letters, digits, - _ and dots inside.")
-        place = stream_place(self.checkpoint, self._stream)
+        place = stream_place(self.checkpoint, self._stream, locate=self.reach.locate)
         if place.standing().last_batch is not None:
             raise ConfigError(f"{place.title} is there already; leave out --create to move it.")
         return place
 
+    @property
+    def through(self) -> str | None:
+        """How the checkpoint is reached, in a word for scripts; None for a group."""
+        return None if self.reach is None else self.reach.through
+
+    def heading(self) -> list[str]:
+        """The same for people: a line, or none for a local path."""
+        words = None if self.reach is None else self.reach.words
+        return [] if words is None else [f"{self.shown_checkpoint}, {words}"]
+
+    @property
+    def hides_secrets(self) -> bool:
+        """Whether `flags` has less than was given."""
+        return self.shown_checkpoint != self.checkpoint or (self.reach is not None and self.reach.hides_secrets)
+
     def flags(self) -> list[str]:
-        """The flags that name the same place again, for a command line."""
+        """The flags that name the same place again, for a command line; without secrets."""
         named = {
             "--group": self.group,
-            "--checkpoint": self.checkpoint,
+            "--checkpoint": self.shown_checkpoint,
             "--stream": self._stream,
             "--bootstrap-servers": self._servers,
             "--command-config": self._config_file,
         }
-        return [word for flag, value in named.items() if value is not None for word in (flag, value)]
+        words = [word for flag, value in named.items() if value is not None for word in (flag, value)]
+        return words if self.reach is None else words + self.reach.flags()
 
 
 def _names(places: list[Place]) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from kafka_direct.cli.talk import say
+from kafka_direct.cli.talk import say, tell
 from kafka_direct.errors import Refused
 from kafka_direct.offsets.text.listing import encode_csv, encode_json
 
@@ -30,8 +30,11 @@ Examples:
 @click.option("--output", type=click.Choice(["csv", "json"]), default="csv", show_default=True)
 def command(**given: Any) -> None:
     """Print committed positions: as CSV of Kafka's own tool (topic,partition,offset), or as Spark's JSON."""
-    place, topics = Target(given).place(), TopicFilter.parse(given["topics"])
+    target, topics = Target(given), TopicFilter.parse(given["topics"])
+    place = target.place()
     committed = {p: offset for p, offset in place.standing().committed.items() if p in topics}
     if not committed:
         raise Refused(f"{place.title} has no position to export; check the name.")
+    for line in target.heading():
+        tell(line)
     say((encode_csv if given["output"] == "csv" else encode_json)(committed).removesuffix("\n"))

@@ -84,12 +84,12 @@ def _show(target: Target, topics: TopicFilter, given: Mapping[str, Any], *, comp
         }
         times_ms = _next_times(target, behind) if behind else {}
         seen = (place, standing, states, times_ms, time.time_ns() // 1_000_000)
-        facts.append(show_facts(*seen))
+        facts.append({**show_facts(*seen), "through": target.through})
         texts.append(render_show(*seen))
     if given["output"] == "json":
         say(json.dumps(facts) if compact else json.dumps(facts, indent=2))
     else:
-        say("\n\n".join(texts) + ("\n" if compact else ""))
+        say("\n".join([*target.heading(), "\n\n".join(texts)]) + ("\n" if compact else ""))
 
 
 def _next_times(target: Target, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
