@@ -131,7 +131,7 @@ def main():
 
 def keep(directory, checkpoint, bootstrap):
     """Copy what a recovery needs: the newest checkpoint, the state, and the log, without the ids of its topic."""
-    shutil.copytree(directory, FOLDER, ignore=shutil.ignore_patterns("checkpoint-*", ".*", "receivedData", "lease"))
+    shutil.copytree(directory, FOLDER, ignore=shutil.ignore_patterns("checkpoint-*", ".*", "receivedData", "*lease"))
     shutil.copy(checkpoint, FOLDER)
     for plan in (FOLDER / "kafka_direct" / "orders" / "offsets").iterdir():
         # The topic of a copy is another one; the brokers of before Kafka 2.8 gave none.

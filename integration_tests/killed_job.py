@@ -28,6 +28,7 @@ from kafka_direct.dstream.compute import Compute, batch_time_ms
 from kafka_direct.dstream.driver import StreamDriver
 from kafka_direct.offsets import History, OffsetLog, TopicPartition
 from kafka_direct.offsets.store.files import LogFiles
+from kafka_direct.offsets.store.local import LocalStore
 
 NAME = "records"
 WINDOW = 4  # batches
@@ -185,7 +186,11 @@ def note_run(source, _):
 def keep_plan(files, name):
     """What is pruned within one run is evidence too."""
     if files.folder.endswith("/offsets"):
-        write("pruned", name, json.loads(files.read(name)))
+        record = json.loads(files.read(name))
+        replays = LogFiles(LocalStore(), files.folder.removesuffix("offsets") + "replays")
+        mine = sorted((n for n in replays.names() if n.startswith(f"{name}.")), key=lambda n: int(n.partition(".")[2]))
+        record["times"] += [json.loads(replays.read(n))["time"] for n in mine]
+        write("pruned", name, record)
 
 
 def note_failure(_, outcome):
@@ -240,7 +245,7 @@ def install():
     finished = threading.Event()
     History.prunable = functools.partialmethod(History.prunable, keep=KEPT)
     wrap(OffsetLog, "plan", at("in planning"), at("after the log"))
-    wrap(LogFiles, "_hidden_local", after=at("in a log write"))
+    wrap(LocalStore, "_hidden", after=at("in a log write"))
     wrap(LogFiles, "delete", keep_plan, at("in pruning"))
     wrap(OffsetLog, "commit", at("between output and commit"), at("after the commit"))
     wrap(OffsetLog, "commit", after=lambda log, batch_id: is_finished(log, batch_id) and finished.set())

@@ -35,7 +35,7 @@ def test_a_stop_is_no_error_where_the_lease_cannot_be_given_back(spark, kafka, k
         lambda rdd: None
     )
     ssc.start()
-    lease = tmp_path / "kafka_direct" / "orders" / "lease"
+    lease = tmp_path / "kafka_direct" / "orders" / "claims" / "1.lease"
     lease.unlink()
     lease.mkdir()
 
