@@ -1,5 +1,7 @@
 """How the unit tests run."""
 
+import os
+
 from hypothesis import Phase, settings
 
 # The unit tests of rate/ and offsets/ together stay under ten seconds; --hypothesis-profile=default looks longer.
@@ -8,4 +10,7 @@ settings.register_profile("quick", max_examples=50, deadline=None)
 settings.register_profile(
     "mutants", max_examples=50, deadline=None, derandomize=True, phases=[Phase.explicit, Phase.generate]
 )
-settings.load_profile("quick")
+# CI asks whether a change broke something, so it gets the same examples each time. `make laws` looks for new ones.
+settings.register_profile("ci", max_examples=50, deadline=None, derandomize=True)
+settings.register_profile("laws", max_examples=2000, deadline=None)
+settings.load_profile("ci" if os.environ.get("CI") else "quick")
