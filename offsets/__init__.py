@@ -8,7 +8,9 @@ from kafka_direct.offsets.ledger.ledger import Action, Decision, Ledger, OutputT
 from kafka_direct.offsets.model.batch import Batch
 from kafka_direct.offsets.model.loss import Loss, LossCause, LossPolicy, offsets_lost
 from kafka_direct.offsets.model.offset_range import OffsetRange
+from kafka_direct.offsets.model.origin import LogOwner, Origin
 from kafka_direct.offsets.model.reached import Reached
+from kafka_direct.offsets.model.saved_positions import SavedPositions
 from kafka_direct.offsets.model.topic_partition import TopicPartition
 from kafka_direct.offsets.plan.micro_batch import cap_at_target, plan_micro_batch
 from kafka_direct.offsets.plan.outlook import Outlook, find_outlook
@@ -31,14 +33,17 @@ __all__ = [
     "Decision",
     "History",
     "Ledger",
+    "LogOwner",
     "Loss",
     "LossCause",
     "LossPolicy",
     "OffsetLog",
     "OffsetRange",
+    "Origin",
     "Outlook",
     "OutputTimes",
     "Reached",
+    "SavedPositions",
     "Situation",
     "TopicPartition",
     "cap_at_target",

@@ -52,6 +52,7 @@ batches = st.builds(
     waiting=st.frozensets(partitions, max_size=3),
     gone=st.dictionaries(partitions, gone, max_size=3),
     losses=st.lists(losses, max_size=3).map(tuple),
+    moved=st.dictionaries(partitions, offsets, max_size=3),
     is_reset=st.booleans(),
 )
 

@@ -20,8 +20,10 @@ from kafka_direct.offsets import (
     Action,
     Batch,
     Ledger,
+    LogOwner,
     LossPolicy,
     OffsetRange,
+    Origin,
     TopicPartition,
     plan_ranges,
 )
@@ -82,6 +84,12 @@ class StreamCycle:
     @property
     def is_logged(self) -> bool:
         return self._log is not None
+
+    def origin(self, batch: Batch) -> Origin:
+        """What the outputs of a batch have to know of where it comes from."""
+        claim = None if self._log is None else self._log.claim
+        owner = None if claim is None else LogOwner(claim.log, claim.epoch)
+        return Origin(topic_ids=batch.topic_ids, moved=batch.moved, owner=owner)
 
     @contextmanager
     def ledger(self) -> Iterator[Ledger]:
@@ -181,6 +189,7 @@ class StreamCycle:
             waiting=start.waiting,
             gone=start.gone,
             losses=start.losses,
+            moved={} if last is None else last.moved,
         )
 
     def _write(self, action: Action, batch: Batch) -> bool:

@@ -147,7 +147,7 @@ class StreamDriver:
             settings=self._settings.reading,
         )
         batch_id = batch.id if self.cycle.is_logged else None
-        return KafkaRDD(self._blank[number], reader, batch.ranges, batch_id, batch.losses)
+        return KafkaRDD(self._blank[number], reader, batch.ranges, batch_id, batch.losses, self.cycle.origin(batch))
 
     # -- when a batch has ended
 

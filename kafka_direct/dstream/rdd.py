@@ -18,7 +18,7 @@ from kafka_direct.broker.fetch.worker_consumer import MessageConsumer, build_fas
 from kafka_direct.checkpointed import public
 from kafka_direct.decode.elements import Elements, utf8_decoder
 from kafka_direct.errors import ArgumentTypeError, ConfigError
-from kafka_direct.offsets import OffsetRange, Reached, find_start, offsets_lost
+from kafka_direct.offsets import OffsetRange, Origin, Reached, find_start, offsets_lost
 from kafka_direct.options import ClientParams, Subscription
 from kafka_direct.parse import parse_whole
 from kafka_direct.pyspark_names import PipelinedRDD
@@ -76,13 +76,14 @@ def as_tuples(ranges: Iterable[OffsetRange]) -> tuple[tuple[str, int, int, int],
 class KafkaRDD(PipelinedRDD):
     """An RDD over offset ranges of Kafka."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917  what is known of a batch
         self,
         partitions: RDD[Any],
         reader: RangeReader,
         ranges: tuple[OffsetRange, ...],
         batch_id: int | None = None,
         losses: tuple[Loss, ...] = (),
+        origin: Origin | None = None,
     ) -> None:
         super().__init__(partitions, reader.read)
         self._partitions = partitions
@@ -90,6 +91,7 @@ class KafkaRDD(PipelinedRDD):
         self._ranges = ranges
         self._batch_id = batch_id
         self._losses = losses
+        self._origin = Origin() if origin is None else origin
 
     def offsetRanges(self) -> list[OffsetRange]:
         """The ranges of this RDD; partition i reads range i."""
@@ -98,6 +100,10 @@ class KafkaRDD(PipelinedRDD):
     def losses(self) -> list[Loss]:
         """What was lost between the batch before and this one, and accepted (failOnDataLoss=false); usually empty."""
         return list(self._losses)
+
+    def origin(self) -> Origin:
+        """Of which topics the batch is, by id, which positions were moved, and which driver reads it; for sinks."""
+        return self._origin
 
     def _readable(self) -> list[OffsetRange]:
         """The ranges that are read: without empty ones, and without accepted losses."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kafka_direct.engine import StartRule, Uncommitted
@@ -28,15 +28,20 @@ class StreamSpec:
     elements: Elements
     max_rate: RatePerPartition | None  # None: SparkConf's
     min_rate: RatePerPartition | None
+    from_topic_ids: Mapping[TopicPartition, str] = field(default_factory=dict)  # those of SavedPositions
 
     @classmethod
     def of_state(cls, state: dict[str, Any]) -> StreamSpec:
         rates = {name: _rate_of_state(state[name]) for name in ("max_rate", "min_rate")}
-        return cls(**state | rates | {"from_offsets": parse_from_offsets(state["from_offsets"])})
+        ids = {TopicPartition(topic, number): id_ for topic, number, id_ in state.get("from_topic_ids", ())}
+        start = {"from_offsets": parse_from_offsets(state["from_offsets"]), "from_topic_ids": ids}
+        return cls(**state | rates | start)
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint keeps: plain data, and the user's functions."""
-        return {field.name: getattr(self, field.name) for field in fields(self)} | {
+        ids = [(p.topic, p.partition, id_) for p, id_ in sorted(self.from_topic_ids.items())]
+        return {own.name: getattr(self, own.name) for own in fields(self)} | {
+            "from_topic_ids": ids,
             "from_offsets": None if self.from_offsets is None else str(self.from_offsets),
             "max_rate": _rate_state(self.max_rate),
             "min_rate": _rate_state(self.min_rate),
@@ -48,7 +53,11 @@ class StreamSpec:
         uncommitted = Uncommitted(
             default=Latest(), reset=None if isinstance(reset, str) else reset, is_refused=isinstance(reset, str)
         )
-        return StartRule(positions=lambda partitions: self._positions(partitions, uncommitted), uncommitted=uncommitted)
+        return StartRule(
+            positions=lambda partitions: self._positions(partitions, uncommitted),
+            uncommitted=uncommitted,
+            topic_ids=self.from_topic_ids,
+        )
 
     def _positions(
         self, partitions: frozenset[TopicPartition], uncommitted: Uncommitted

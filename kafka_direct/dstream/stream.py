@@ -14,6 +14,7 @@ from kafka_direct.broker import check_reader
 from kafka_direct.checkpointed import persisted, public
 from kafka_direct.decode.elements import Elements, utf8_decoder
 from kafka_direct.errors import ArgumentTypeError, ConfigError
+from kafka_direct.offsets import SavedPositions
 from kafka_direct.options import ClientParams, Subscription, refuse_literal_secrets
 
 from . import hooks, jvm
@@ -144,6 +145,7 @@ def createDirectStream(  # noqa: PLR0913, PLR0917  PySpark 2.4's signature, and 
         subscription=Subscription.parse(topics),
         params=params,
         from_offsets=parse_from_offsets(fromOffsets),
+        from_topic_ids=fromOffsets.topic_ids if isinstance(fromOffsets, SavedPositions) else {},
         elements=Elements(key_decoder=keyDecoder, value_decoder=valueDecoder, message_handler=messageHandler),
         max_rate=maxRatePerPartition,
         min_rate=minRatePerPartition,

@@ -12,7 +12,7 @@ in Spark's queue.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafka_direct.errors import KafkaDirectError
@@ -27,6 +27,7 @@ from kafka_direct.offsets import (
     find_range_losses,
 )
 from kafka_direct.offsets.model.position import At
+from kafka_direct.offsets.model.reached import Gone
 
 from .start import resolve_positions
 
@@ -59,6 +60,7 @@ class StartRule:
     positions: Callable[[frozenset[TopicPartition]], Mapping[TopicPartition, Position]]
     uncommitted: Uncommitted
     refuse_no_match: bool = False
+    topic_ids: Mapping[TopicPartition, str] = field(default_factory=dict)  # of positions that were reached before
 
 
 class Engine:
@@ -92,8 +94,17 @@ class Engine:
                 refuse_no_match=rule.refuse_no_match,
             )
         )
-        waiting = frozenset(p for p, position in positions.items() if isinstance(position, At))
-        return Reached(offsets=offsets, topic_ids=available.topic_ids, waiting=waiting)
+        # What was reached before exists, so nothing waits there. In another topic it is lost.
+        known = {p: id_ for p, id_ in rule.topic_ids.items() if p in offsets and p.topic in available.topic_ids}
+        gone = {p: Gone(offset=offsets[p], topic_id=id_) for p, id_ in known.items()}
+        gone = {p: stood for p, stood in gone.items() if stood.topic_id != available.topic_ids[p.topic]}
+        at = {p for p, position in positions.items() if isinstance(position, At)}
+        return Reached(
+            offsets={p: offset for p, offset in offsets.items() if p not in gone},
+            topic_ids=available.topic_ids,
+            waiting=frozenset(at - known.keys()),
+            gone=gone,
+        )
 
     def look(self, reached: Reached) -> Outlook:
         """From where the next batch can read, and how far; losses are accepted, or raised as OffsetsLost."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from pyspark import RDD
 
 from kafka_direct.errors import ArgumentTypeError, ConfigError
+from kafka_direct.offsets import Origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -21,6 +22,7 @@ class BatchRDD(Protocol):
 
     def offsetRanges(self) -> list[OffsetRange]: ...
     def losses(self) -> list[Loss]: ...
+    def origin(self) -> Origin: ...
     def batchId(self) -> int: ...
     def groupId(self) -> str | None: ...
 
@@ -37,6 +39,7 @@ class KafkaBatch:
     losses: tuple[Loss, ...] = ()
     batch_id: int | None = None
     group: str | None = None
+    origin: Origin = field(default_factory=Origin)
     rdd: BatchRDD | None = field(default=None, repr=False, compare=False)
 
     @classmethod
@@ -65,13 +68,14 @@ class KafkaBatch:
             batch_id = found.batchId()
         except ConfigError:
             batch_id = None
-        return cls(tuple(found.offsetRanges()), tuple(found.losses()), batch_id, found.groupId(), found)
+        ranges, losses = tuple(found.offsetRanges()), tuple(found.losses())
+        return cls(ranges, losses, batch_id, found.groupId(), found.origin(), found)
 
     def part(self, index: int) -> KafkaBatch:
         """The batch of one range alone, as a task has it."""
         range_ = self.ranges[index]
         losses = tuple(loss for loss in self.losses if loss.topic_partition == range_.topicPartition())
-        return KafkaBatch((range_,), losses, self.batch_id, self.group)
+        return KafkaBatch((range_,), losses, self.batch_id, self.group, self.origin)
 
     def lost(self) -> dict[TopicPartition, Loss]:
         return {loss.topic_partition: loss for loss in self.losses}

@@ -6,15 +6,16 @@ whether a batch is saved. The log does not: it is committed later. The batch id 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kafka_direct.errors import ConfigError, Fenced, OutOfOrder
+from kafka_direct.offsets import LossCause, SavedPositions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-    from kafka_direct.offsets import Loss, OffsetRange, TopicPartition
+    from kafka_direct.offsets import Loss, OffsetRange, Origin, TopicPartition
 
     from .batch import KafkaBatch
 
@@ -23,11 +24,14 @@ if TYPE_CHECKING:
 class Progress:
     """The output has everything from `first` up to `next`, which is not in it.
 
-    Both are offsets of a source partition, or batch ids of a query.
+    Both are offsets of a source partition, or batch ids of a query. `topic_id` says of which topic the offsets are
+    (empty: not known), and `moved` which reset the output has followed last (see `Origin`).
     """
 
     first: int
     next: int
+    topic_id: str = ""
+    moved: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +39,7 @@ class Step:
     """What saving a range does to the progress: from `before` (None: nothing known) to `after`."""
 
     topic_partition: TopicPartition
-    before: int | None
+    before: Progress | None
     after: Progress
 
 
@@ -47,13 +51,26 @@ class Advance:
     is_new: bool
 
 
+def saved_positions(progress: Mapping[TopicPartition, Progress]) -> SavedPositions:
+    """Where an output stands, for `fromOffsets`."""
+    return SavedPositions(
+        {partition: stands.next for partition, stands in progress.items()},
+        {partition: stands.topic_id for partition, stands in progress.items() if stands.topic_id},
+    )
+
+
 def plan_start(batch: KafkaBatch, progress: Mapping[TopicPartition, Progress]) -> tuple[Step, ...]:
-    """Note where the output begins in new partitions. This is saved before the batch is tried.
+    """Note where the output begins in partitions that are new to it, or begin anew. Saved before the batch is tried.
 
     Else: the first batch fails, the output knows nothing of it, and takes the second batch for the first.
     """
-    new = sorted((r for r in batch.ranges if r.topicPartition() not in progress), key=lambda r: r.topicPartition())
-    return tuple(Step(r.topicPartition(), None, Progress(r.fromOffset, r.fromOffset)) for r in new)
+    ranges = sorted(batch.ranges, key=lambda r: r.topicPartition())
+    stands = [(range_, progress.get(range_.topicPartition())) for range_ in ranges]
+    return tuple(
+        Step(range_.topicPartition(), before, _begun(range_, batch.origin))
+        for range_, before in stands
+        if before is None or _begins_anew(range_, before, batch.origin)
+    )
 
 
 def plan_advance(batch: KafkaBatch, progress: Mapping[TopicPartition, Progress], *, output: str) -> Advance:
@@ -80,15 +97,16 @@ def plan_advance(batch: KafkaBatch, progress: Mapping[TopicPartition, Progress],
         partition = range_.topicPartition()
         stands = progress.get(partition)
         is_moving = range_.count() > 0 or partition in lost
-        if stands is None:
-            steps.append(Step(partition, None, Progress(range_.fromOffset, range_.untilOffset)))
+        if stands is None or _begins_anew(range_, stands, batch.origin):
+            steps.append(Step(partition, stands, replace(_begun(range_, batch.origin), next=range_.untilOffset)))
         elif is_moving and _is_saved(range_, stands, lost.get(partition), output):
             saved.append(range_)
             continue
         elif is_moving:
             # A topic that was created again begins at lower offsets. From then on the output begins there.
             first = min(stands.first, range_.fromOffset) if partition in lost else stands.first
-            steps.append(Step(partition, stands.next, Progress(first, range_.untilOffset)))
+            topic_id = batch.origin.topic_ids.get(partition.topic, stands.topic_id)
+            steps.append(Step(partition, stands, Progress(first, range_.untilOffset, topic_id, stands.moved)))
         if is_moving:
             moved.append(range_)
     if moved and saved:
@@ -100,8 +118,18 @@ def plan_advance(batch: KafkaBatch, progress: Mapping[TopicPartition, Progress],
     return Advance(tuple(steps), is_new=any(range_.count() > 0 for range_ in moved))
 
 
-def plan_query_batch(place: TopicPartition, batch_id: int, progress: Progress | None, *, output: str) -> Advance:
+def plan_query_batch(
+    place: TopicPartition,
+    batch_id: int,
+    progress: Progress | None,
+    *,
+    output: str,
+    is_reset: Callable[[int], bool] = lambda _: False,
+) -> Advance:
     """Decide what a batch of a query means. The output counts batch ids, and keeps the count at `place`.
+
+    `is_reset` says whether a batch id was a reset by an operator. The batch after it follows, wherever the output
+    stands.
 
     Raises:
         OutOfOrder, ConfigError: as `plan_advance`.
@@ -111,18 +139,33 @@ def plan_query_batch(place: TopicPartition, batch_id: int, progress: Progress | 
     if progress.first <= batch_id < progress.next:
         return Advance((), is_new=False)
     where = f"{output} stands at batch {progress.next} of the query, and this is batch {batch_id}"
-    if batch_id > progress.next:
+    if batch_id > progress.next and not is_reset(batch_id - 1):
         raise OutOfOrder(f"{where}: the batch before it was not saved; restart the query, and it runs again first.")
     if batch_id < progress.first:
         raise ConfigError(f"{where}, but the output begins at batch {progress.first}; give the output a new name.")
-    return Advance((Step(place, batch_id, Progress(progress.first, batch_id + 1)),), is_new=True)
+    return Advance((Step(place, progress, Progress(progress.first, batch_id + 1)),), is_new=True)
+
+
+def _begun(range_: OffsetRange, origin: Origin) -> Progress:
+    """The progress of an output that begins at a range, and has nothing of it yet."""
+    partition, start = range_.topicPartition(), range_.fromOffset
+    return Progress(start, start, origin.topic_ids.get(partition.topic, ""), origin.moved.get(partition, 0))
+
+
+def _begins_anew(range_: OffsetRange, stands: Progress, origin: Origin) -> bool:
+    """Whether what the output has says nothing about this range: it is of another topic, or a reset has moved it."""
+    topic_id = origin.topic_ids.get(range_.topic, "")
+    is_other_topic = bool(topic_id and stands.topic_id) and topic_id != stands.topic_id
+    return is_other_topic or origin.moved.get(range_.topicPartition(), 0) > stands.moved
 
 
 def _is_saved(range_: OffsetRange, stands: Progress, loss: Loss | None, output: str) -> bool:
     """Whether the output has a range. It must have the whole range, or stand at its beginning."""
     begins = range_.fromOffset if loss is None else loss.wanted
-    if stands.next == begins:
-        return False
+    if stands.topic_id and loss is not None and loss.cause is LossCause.RECREATED:
+        begins = range_.fromOffset  # the output is in the new topic already, otherwise it would begin anew
+    if stands.next in {begins, range_.fromOffset}:
+        return range_.count() == 0 and stands.next == range_.fromOffset
     if begins > range_.fromOffset:
         # The topic was created again: offsets of the old topic say nothing about this one.
         is_saved = stands.next == range_.untilOffset

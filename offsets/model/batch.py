@@ -22,8 +22,8 @@ class Batch:
 
     `times` are the batch times (ms) at which Spark ran it: one, and one more for each replay that Spark itself did not
     know of. `topic_ids`, `waiting` and `gone` are those of `Reached`. `losses` were accepted when this batch was
-    planned. A reset reads nothing: its ranges are empty and say where the next batch begins. A batch that was planned
-    before it and not committed never runs again.
+    planned. `moved` is that of `Origin`. A reset reads nothing: its ranges are empty and say where the next batch
+    begins. A batch that was planned before it and not committed never runs again.
     """
 
     id: int
@@ -33,6 +33,7 @@ class Batch:
     waiting: frozenset[TopicPartition] = frozenset()
     gone: Mapping[TopicPartition, Gone] = field(default_factory=dict)
     losses: tuple[Loss, ...] = ()
+    moved: Mapping[TopicPartition, int] = field(default_factory=dict)
     is_reset: bool = False
 
     @property

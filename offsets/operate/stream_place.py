@@ -6,17 +6,16 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kafka_direct.errors import Fenced
-from kafka_direct.offsets.model.batch import Batch
-from kafka_direct.offsets.plan.ranges import plan_ranges
 from kafka_direct.offsets.store.claims import claim_all, describe_driver
 
-from .reset import superseded
 from .standing import BatchState, Standing, UnfinishedBatch
+from .stream_reset import committed_position, plan_stream_reset
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafka_direct.offsets.ledger.history import History
+    from kafka_direct.offsets.model.batch import Batch
     from kafka_direct.offsets.model.topic_partition import TopicPartition
     from kafka_direct.offsets.store.log import OffsetLog
 
@@ -34,10 +33,8 @@ class StreamPlace:
         last = history.last
         if last is None:
             return Standing(committed={}, reached={})
-        first = next(iter(history))
         return Standing(
-            # While no batch has finished, the position is where the first batch starts.
-            committed=first.start() if history.is_unfinished(first.id) else history.finished_end(),
+            committed=committed_position(history),
             reached=_reached(history),
             topic_ids=last.topic_ids,
             last_batch=last.id,
@@ -65,7 +62,11 @@ class StreamPlace:
         )
 
     def caution(self, standing: Standing) -> list[str]:
-        return superseded(standing)
+        return [
+            f"batch {batch.id} is planned and not committed: it runs again under a new id, without the partitions that "
+            "the reset moves; what it has written of those stays."
+            for batch in standing.unfinished
+        ]
 
     def store_caution(self) -> str | None:
         return self._log.claims.caution()
@@ -74,22 +75,18 @@ class StreamPlace:
         # A driver that runs is fenced from here on: it neither plans nor commits after the reset.
         self._log.claim = claim_all([self._log.claims], describe_driver("kafka-direct offsets"))
         while True:
-            history = self._log.load()
-            gone = {} if history.last is None else history.last.gone
-            batch = Batch(
-                id=history.next_id,
-                ranges=plan_ranges(offsets, offsets),
-                times=(now_ms,),
-                topic_ids=dict(topic_ids),
-                gone={partition: position for partition, position in gone.items() if partition not in offsets},
-                is_reset=True,
-            )
-            if self._plan(batch) == batch:
+            reset = plan_stream_reset(self._log.load(), offsets, topic_ids, now_ms)
+            if self._plan(reset.batch) == reset.batch:
                 break  # otherwise a driver that was frozen has just planned a batch of that id
-        # The plan alone makes the reset valid. The commit is written for people who read the files.
-        with suppress(Fenced, OSError):
-            self._log.commit(batch.id)
-        return f"batch {batch.id} of {self.title}"
+        with suppress(Fenced):  # a driver that has started meanwhile finds the reset, and goes on from there
+            for batch in reset.again:
+                self._log.plan(batch)
+                if batch.id in reset.committed:
+                    self._log.commit(batch.id)
+            # The plan alone makes the reset valid. Its commit is written for people who read the files.
+            with suppress(OSError):
+                self._log.commit(reset.batch.id)
+        return f"batch {reset.batch.id} of {self.title}"
 
     def _plan(self, batch: Batch) -> Batch:
         """Write the reset. A driver that starts at this moment is no obstacle: it stops where it finds the reset."""

@@ -34,12 +34,14 @@ KEPT = 8
 class Claim:
     """The right of one driver to write a log, until another one claims it with a higher epoch.
 
-    `owner` describes the driver, for the one that it fences. `id` is the driver's alone.
+    `owner` describes the driver, for the one that it fences. `id` is the driver's alone. `log` tells this log from
+    others: it is the id of the log's first driver.
     """
 
     epoch: int
     owner: str
     id: str
+    log: str
 
 
 class Claims:
@@ -145,8 +147,9 @@ def claim_all(logs: Sequence[Claims], owner: str, id_: str | None = None) -> Cla
     """
     id_ = uuid4().hex if id_ is None else id_
     while True:
-        newest = [claim.epoch for log in logs if (claim := log.newest()) is not None]
-        claim = Claim(epoch=max(newest, default=0) + 1, owner=owner, id=id_)
+        newest = [claim for log in logs if (claim := log.newest()) is not None]
+        epoch = max((claim.epoch for claim in newest), default=0) + 1
+        claim = Claim(epoch=epoch, owner=owner, id=id_, log=newest[0].log if newest else id_)
         if all(log.add(claim) for log in logs):
             return claim
 
@@ -158,7 +161,8 @@ def describe_driver(program: str = "") -> str:
 
 
 def encode_claim(claim: Claim) -> str:
-    return json.dumps({"version": VERSION, "epoch": claim.epoch, "owner": claim.owner, "id": claim.id}) + "\n"
+    record = {"version": VERSION, "epoch": claim.epoch, "owner": claim.owner, "id": claim.id, "log": claim.log}
+    return json.dumps(record) + "\n"
 
 
 def decode_claim(text: str) -> Claim:
@@ -170,4 +174,4 @@ def decode_claim(text: str) -> Claim:
     record = json.loads(text)
     if record["version"] != VERSION:
         raise ValueError(f"not a claim of version {VERSION}")
-    return Claim(epoch=int(record["epoch"]), owner=str(record["owner"]), id=str(record["id"]))
+    return Claim(epoch=int(record["epoch"]), owner=str(record["owner"]), id=str(record["id"]), log=str(record["log"]))

@@ -97,6 +97,7 @@ def decode_query_offsets(shape: Mapping[str, Any]) -> Reached:
 def encode_batch(batch: Batch, epoch: int = 0) -> str:
     """A batch as one line of JSON. Equal batches give equal text. `epoch` is that of the driver that planned it."""
     reset = {"reset": True} if batch.is_reset else {}
+    moved = {"moved": encode_offsets(batch.moved)} if batch.moved else {}
     gone = {"gone": [_encode_gone(p, batch.gone[p]) for p in sorted(batch.gone)]} if batch.gone else {}
     return _dump(
         {
@@ -110,6 +111,7 @@ def encode_batch(batch: Batch, epoch: int = 0) -> str:
             "topicIds": dict(sorted(batch.topic_ids.items())),
             "waiting": _encode_partitions(batch.waiting),
             **gone,
+            **moved,
             "losses": [_encode_loss(loss) for loss in batch.losses],
         }
     )
@@ -131,6 +133,7 @@ def decode_batch(text: str) -> Batch:
         waiting=_decode_partitions(record["waiting"]),
         gone=dict(map(_decode_gone, record.get("gone", []))),
         losses=tuple(_decode_loss(loss) for loss in record["losses"]),
+        moved=decode_offsets(record.get("moved", {})),
         is_reset="reset" in record,
     )
     if not batch.times:

@@ -64,18 +64,18 @@ def test_old_claims_are_removed(claims, tmp_path):
 
 def test_an_epoch_is_taken_once(claims):
     """Also if the answer of the store was lost, a driver knows its own claim again."""
-    claim = Claim(epoch=1, owner="a", id="1")
+    claim = Claim(epoch=1, owner="a", id="1", log="1")
 
     assert claims.add(claim)
     assert claims.add(claim)
-    assert not claims.add(Claim(epoch=1, owner="a", id="2"))
+    assert not claims.add(Claim(epoch=1, owner="a", id="2", log="1"))
 
 
 def test_an_epoch_below_the_newest_is_no_claim(claims):
     """A driver that was frozen between its two steps must not believe that it owns the log."""
-    claims.add(Claim(epoch=5, owner="b", id="2"))
+    claims.add(Claim(epoch=5, owner="b", id="2", log="1"))
 
-    assert not claims.add(Claim(epoch=4, owner="a", id="1"))
+    assert not claims.add(Claim(epoch=4, owner="a", id="1", log="1"))
 
 
 def test_drivers_that_start_at_the_same_moment(tmp_path):
@@ -111,7 +111,7 @@ def test_where_two_can_have_one_epoch_the_last_one_wins(tmp_path):
     """The one whose claim was overwritten sees it at its next look."""
     first, second = (Claims(LogFiles(Inclusive(), str(tmp_path)), "orders") for _ in range(2))
     assert first.caution() == second.caution() == f"{tmp_path} lets two writers create the same file."
-    mine, other = Claim(epoch=1, owner="a", id="1"), Claim(epoch=1, owner="b", id="2")
+    mine, other = Claim(epoch=1, owner="a", id="1", log="1"), Claim(epoch=1, owner="b", id="2", log="1")
 
     assert first.add(mine)
     first.require_newest(mine)
@@ -122,7 +122,7 @@ def test_where_two_can_have_one_epoch_the_last_one_wins(tmp_path):
 
 
 def test_a_claim_survives_its_text():
-    claim = Claim(epoch=3, owner=describe_driver("kafka-direct offsets"), id="x")
+    claim = Claim(epoch=3, owner=describe_driver("kafka-direct offsets"), id="x", log="1")
 
     assert decode_claim(encode_claim(claim)) == claim
     assert claim.owner.startswith("kafka-direct offsets, process ")

@@ -63,6 +63,7 @@ def test_equal_batches_give_equal_text(batch):
         waiting=frozenset(reversed(list(batch.waiting))),
         gone=dict(reversed(batch.gone.items())),
         losses=batch.losses,
+        moved=dict(reversed(batch.moved.items())),
         is_reset=batch.is_reset,
     )
 

@@ -8,7 +8,7 @@ import pytest
 from pyspark import RDD
 
 from kafka_direct.errors import ArgumentTypeError, ConfigError
-from kafka_direct.offsets import Loss, LossCause, OffsetRange
+from kafka_direct.offsets import Loss, LossCause, OffsetRange, Origin
 from kafka_direct.sinks import KafkaSink, SqlSink
 from kafka_direct.sinks.batch import KafkaBatch
 from kafka_direct.sinks.output import Claim, Output
@@ -27,6 +27,9 @@ class Source(RDD):
 
     def losses(self):
         return []
+
+    def origin(self):
+        return Origin()
 
     def batchId(self):
         raise ConfigError("no checkpoint directory")

@@ -26,7 +26,7 @@ def test_a_batch_that_continues_is_new():
     found = advance([(0, 5, 8)], {T0: Progress(2, 5)})
 
     assert found.is_new
-    assert found.steps == (Step(T0, 5, Progress(2, 8)),)
+    assert found.steps == (Step(T0, Progress(2, 5), Progress(2, 8)),)
 
 
 @pytest.mark.parametrize("stands", [8, 9, 1000])
@@ -42,7 +42,7 @@ def test_an_output_that_knows_nothing_begins_with_the_batch():
     """A new partition begins where its first range does, which need not be 0."""
     assert advance([(0, 5, 8), (1, 0, 2)], {T1: Progress(0, 0)}).steps == (
         Step(T0, None, Progress(5, 8)),
-        Step(T1, 0, Progress(0, 2)),
+        Step(T1, Progress(0, 0), Progress(0, 2)),
     )
 
 
@@ -84,7 +84,7 @@ def test_an_accepted_loss_is_stepped_over():
     found = advance([(0, 50, 60)], {T0: Progress(0, 20)}, [loss(20, 50)])
 
     assert found.is_new
-    assert found.steps == (Step(T0, 20, Progress(0, 60)),)
+    assert found.steps == (Step(T0, Progress(0, 20), Progress(0, 60)),)
     for stands in (60, 70):
         assert not advance([(0, 50, 60)], {T0: Progress(0, stands)}, [loss(20, 50)]).is_new
 
@@ -95,7 +95,7 @@ def test_an_accepted_rewind_is_no_replay():
     found = advance([(0, 0, 50)], {T0: Progress(10, 100)}, rewind)
 
     assert found.is_new
-    assert found.steps == (Step(T0, 100, Progress(0, 50)),)
+    assert found.steps == (Step(T0, Progress(10, 100), Progress(0, 50)),)
     assert not advance([(0, 0, 50)], {T0: Progress(0, 50)}, rewind).is_new
     with pytest.raises(OutOfOrder):
         advance([(0, 0, 50)], {T0: Progress(0, 70)}, rewind)
@@ -106,7 +106,7 @@ def test_a_loss_without_records_after_it_still_moves_the_output():
     found = advance([(0, 50, 50)], {T0: Progress(0, 20)}, [loss(20, 50)])
 
     assert not found.is_new
-    assert found.steps == (Step(T0, 20, Progress(0, 50)),)
+    assert found.steps == (Step(T0, Progress(0, 20), Progress(0, 50)),)
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=8), st.lists(st.integers(0, 7), max_size=20))
@@ -133,7 +133,7 @@ def test_however_batches_are_replayed_each_record_is_saved_once(widths, replays)
     ("batch_id", "stands", "steps"),
     [
         (4, None, (Step(T0, None, Progress(4, 5)),)),
-        (4, Progress(2, 4), (Step(T0, 4, Progress(2, 5)),)),
+        (4, Progress(2, 4), (Step(T0, Progress(2, 4), Progress(2, 5)),)),
         (2, Progress(2, 4), ()),
         (3, Progress(2, 4), ()),
     ],

@@ -61,8 +61,9 @@ def sinks(stream: kafka_direct.DirectKafkaInputDStream, connect: Callable[[], An
             assert_type(folder, str)
 
     stream.foreachRDD(write)
-    assert_type(sql.positions(), dict[TopicPartition, int])
-    assert_type(kafka.positions(["orders"]), dict[TopicPartition, int])
+    sql_positions: dict[TopicPartition, int] = sql.positions()
+    kafka_positions: dict[TopicPartition, int] = kafka.positions(["orders"])
+    createDirectStream(stream.context(), ["orders"], PARAMS, sql_positions | kafka_positions)
 
 
 def rdd(sc: SparkContext) -> None:

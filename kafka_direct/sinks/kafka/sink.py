@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark import RDD
     from pyspark.sql import DataFrame
 
-    from kafka_direct.offsets import TopicPartition
+    from kafka_direct.offsets import SavedPositions
     from kafka_direct.sinks.output import Claim
 
 
@@ -49,7 +49,7 @@ class KafkaSink:
         self._store = KafkaStore(params=params, name=name, topic=topic)
         self._output = Output(name)
 
-    def positions(self, topics: Any) -> dict[TopicPartition, int]:
+    def positions(self, topics: Any) -> SavedPositions:
         """Where the output stands in the topics of the stream, which are given as to createDirectStream.
 
         Give it to that as `fromOffsets`, and no checkpoint is needed.

@@ -10,13 +10,21 @@ from kafka_direct.broker.failure import servers_of
 from kafka_direct.errors import Fenced
 from kafka_direct.offsets import TopicPartition
 from kafka_direct.sinks.output import Claim
-from kafka_direct.sinks.progress import Advance, Progress, plan_advance, plan_query_batch, plan_start
+from kafka_direct.sinks.progress import (
+    Advance,
+    Progress,
+    plan_advance,
+    plan_query_batch,
+    plan_start,
+    saved_positions,
+)
 
 from .transaction import Entry, Plan, Transaction, read_entries
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
+    from kafka_direct.offsets import SavedPositions
     from kafka_direct.options import ClientParams
     from kafka_direct.sinks.batch import KafkaBatch
 
@@ -84,14 +92,15 @@ class KafkaStore:
         """The transactional.id for all that comes from the source partition of `part`."""
         return f"{self.name}-{part.ranges[0].topic}-{part.ranges[0].partition}"
 
-    def positions(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    def positions(self, partitions: Collection[TopicPartition]) -> SavedPositions:
         """The next offset of each source partition that the output has begun."""
-        return {p: entry.number for p, entry in read_entries(self.params, self.name, partitions).items()}
+        entries = read_entries(self.params, self.name, partitions)
+        return saved_positions({p: _progress_of(entry) for p, entry in entries.items()})
 
     def find_new(self, claim: Claim, batch: KafkaBatch) -> list[KafkaBatch]:
-        """The parts of a batch in whose partitions the output has not begun."""
-        begun = self._progress(claim, batch)
-        return [batch.part(i) for i, range_ in enumerate(batch.ranges) if range_.topicPartition() not in begun]
+        """The parts of a batch in whose partitions the output has not begun, or begins anew."""
+        new = {step.topic_partition for step in plan_start(batch, self._progress(claim, batch))}
+        return [batch.part(i) for i, range_ in enumerate(batch.ranges) if range_.topicPartition() in new]
 
     def save_start(self, claim: Claim, part: KafkaBatch) -> None:
         """Save where the output begins in the partition of `part`, unless it has begun."""
@@ -146,7 +155,7 @@ class KafkaStore:
         entries = read_entries(self.params, group, places)
         if any(entry.note.get("epoch", 0) > claim.epoch for entry in entries.values()):
             self.drivers.require_newest(claim)
-        return {place: Progress(entry.note.get("first", 0), entry.number) for place, entry in entries.items()}
+        return {place: _progress_of(entry) for place, entry in entries.items()}
 
     def _transaction(self, claim: Claim, writer: str, group: str) -> Transaction:
         return Transaction(self.params, writer, group, require_owner=partial(self.drivers.require_newest, claim))
@@ -155,4 +164,14 @@ class KafkaStore:
 def _plan(advance: Advance, **note: Any) -> Plan:
     """The transaction that saves an advance of the progress."""
     moved = {step.topic_partition: step.after for step in advance.steps}
-    return Plan({p: Entry(to.next, {"first": to.first, **note}) for p, to in moved.items()}, advance.is_new)
+    return Plan({p: Entry(to.next, _note(to) | note) for p, to in moved.items()}, advance.is_new)
+
+
+def _note(progress: Progress) -> dict[str, Any]:
+    topic = {"topicId": progress.topic_id} if progress.topic_id else {}
+    return {"first": progress.first, **topic, **({"moved": progress.moved} if progress.moved else {})}
+
+
+def _progress_of(entry: Entry) -> Progress:
+    note = entry.note
+    return Progress(note.get("first", 0), entry.number, note.get("topicId", ""), note.get("moved", 0))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pyspark import RDD
 
-    from kafka_direct.offsets import TopicPartition
+    from kafka_direct.offsets import SavedPositions
     from kafka_direct.sinks.output import Claim
 
     from .store import Connect
@@ -50,7 +50,7 @@ class SqlSink:
     def __reduce__(self) -> tuple[Any, ...]:
         return persisted(self, "sql-sink", {"store": self.store, "output": self._output})
 
-    def positions(self) -> dict[TopicPartition, int]:
+    def positions(self) -> SavedPositions:
         """Where the output stands: give it to createDirectStream as `fromOffsets`, and no checkpoint is needed."""
         return self.store.positions()
 
@@ -66,7 +66,7 @@ class SqlSink:
         """
         batch = KafkaBatch.of(rdd if source is None else source)
         self._output.refuse_second(batch.rdd)
-        claim = self._claim()
+        claim = self._claim(batch)
         if self.store.is_saved(claim, batch):
             return False
         rows = rdd.collect()  # before the transaction, which holds locks
@@ -85,7 +85,7 @@ class SqlSink:
         """
         batch = KafkaBatch.of(rdd)
         self._output.refuse_second(batch.rdd)
-        claim, store = self._claim(), self.store
+        claim, store = self._claim(batch), self.store
         store.save_start(claim, batch)
 
         def save(part: KafkaBatch, rows: Iterator[Any]) -> bool:
@@ -95,6 +95,6 @@ class SqlSink:
         self._output.note_saved(batch.rdd)
         return written
 
-    def _claim(self) -> Claim:
+    def _claim(self, batch: KafkaBatch) -> Claim:
         """This driver's claim. A driver that recovers from a checkpoint makes its own."""
-        return self._output.claim(lambda: self.store.claim(describe_driver()))
+        return self._output.claim(lambda: self.store.claim(describe_driver(), batch.origin.owner))

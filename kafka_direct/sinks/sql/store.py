@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from kafka_direct.checkpointed import persisted
 from kafka_direct.errors import ArgumentTypeError, ConfigError, Fenced
-from kafka_direct.offsets import TopicPartition
+from kafka_direct.offsets import LogOwner, TopicPartition
 from kafka_direct.sinks.output import Claim
-from kafka_direct.sinks.progress import Advance, Progress, plan_advance, plan_start
+from kafka_direct.sinks.progress import Advance, Progress, plan_advance, plan_start, saved_positions
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from kafka_direct.offsets import SavedPositions
     from kafka_direct.sinks.batch import KafkaBatch
     from kafka_direct.sinks.progress import Step
 
@@ -37,6 +38,10 @@ ATTEMPTS = 5
 
 # By position in each style: drivers of the named one take a sequence too.
 _PLACEHOLDERS = {"qmark": "?", "format": "%s", "pyformat": "%s", "numeric": ":{}", "named": ":{}"}
+
+# Columns that were not there from the beginning. Of a partition: the id of its topic, and the last reset that the
+# output has followed. Of the drivers: the id of the newest one's offset log, and the epoch of its claim to that log.
+_ADDED = ("origin VARCHAR(64) DEFAULT '' NOT NULL", "moved BIGINT DEFAULT 0 NOT NULL")
 
 _KEY = "stream = ? AND topic = ? AND partition_id = ?"
 _TABLE_NAME = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_."
@@ -83,23 +88,33 @@ class SqlOffsetStore:
         return (
             f"CREATE TABLE {self.table} (stream VARCHAR(200) NOT NULL, topic VARCHAR(249) NOT NULL, "
             "partition_id INTEGER NOT NULL, first_offset BIGINT NOT NULL, next_offset BIGINT NOT NULL, "
-            "epoch BIGINT NOT NULL, owner VARCHAR(200), PRIMARY KEY (stream, topic, partition_id))"
+            f"epoch BIGINT NOT NULL, owner VARCHAR(200), {', '.join(_ADDED)}, "
+            "PRIMARY KEY (stream, topic, partition_id))"
         )
 
-    def positions(self) -> dict[TopicPartition, int]:
+    @property
+    def upgrades(self) -> list[str]:
+        """The statements that bring a table of an earlier version up to date."""
+        return [f"ALTER TABLE {self.table} ADD COLUMN {column}" for column in _ADDED]
+
+    def positions(self) -> SavedPositions:
         """The next offset of each partition, for `fromOffsets`; empty if nothing was ever saved."""
         with self._session() as session:
             session.require_table()
-            return {partition: progress.next for partition, (progress, _) in session.select().items()}
+            return saved_positions({partition: progress for partition, (progress, _) in session.select().items()})
 
-    def claim(self, owner: str) -> Claim:
+    def claim(self, owner: str, log: LogOwner | None = None) -> Claim:
         """Take the output over from any other driver. No transaction of that driver can be committed after this.
 
-        `owner` describes this driver to the one that it fences.
+        `owner` describes this driver to the one that it fences. Of two drivers of one offset log, `log`, the one that
+        owns the log wins: else each could end the other.
+
+        Raises:
+            Fenced: a driver with a newer claim to the same log has the output.
         """
         with self._session() as session:
             session.require_table()
-            epoch = session.drivers.add(owner[:200])
+            epoch = session.drivers.add(owner[:200], LogOwner("", 0) if log is None else log)
             session.connection.commit()
         return Claim(epoch)
 
@@ -187,12 +202,25 @@ class _Session:
         except Exception:  # noqa: BLE001  each driver has errors of its own
             self.connection.rollback()
             try:
-                self.execute(self.store.schema)
+                for statement in self.store.upgrades if self._is_old() else [self.store.schema]:
+                    self.execute(statement)
                 self.connection.commit()
             except Exception:  # noqa: BLE001
                 self.connection.rollback()
                 self.drivers.newest()  # the table is there if another process has made it; else this says why
         self.connection.rollback()  # ends the transaction of the look
+
+    def _is_old(self) -> bool:
+        """Whether the table is there, as an earlier version made it."""
+        try:
+            self.execute(f"SELECT epoch FROM {self.store.table} WHERE {_KEY}", self.store.name, "", -1)
+            self.cursor.fetchall()
+        except Exception:  # noqa: BLE001
+            return False
+        else:
+            return True
+        finally:
+            self.connection.rollback()
 
     def owned_progress(self, claim: Claim, batch: KafkaBatch) -> dict[TopicPartition, Progress]:
         """The progress in the partitions of a batch, if no row has the epoch of another driver."""
@@ -209,15 +237,16 @@ class _Session:
         """Move the rows. False if one is not where it was: another transaction came first."""
         if any(step.before is None for step in steps):
             self.drivers.lock(claim)
-        change = f"UPDATE {self.store.table} SET first_offset = ?, next_offset = ? WHERE {_KEY}"
-        change += " AND next_offset = ? AND epoch = ?"
+        change = f"UPDATE {self.store.table} SET first_offset = ?, next_offset = ?, origin = ?, moved = ? WHERE {_KEY}"
+        change += " AND next_offset = ? AND origin = ? AND moved = ? AND epoch = ?"
         for step in steps:
             key, to = (self.store.name, step.topic_partition.topic, step.topic_partition.partition), step.after
-            if step.before is None:
+            at = step.before
+            if at is None:
                 if self.select([step.topic_partition]):  # a second look: since the lock no other transaction inserts
                     return False
                 self.insert(key, to, claim.epoch)
-            elif self.execute(change, to.first, to.next, *key, step.before, claim.epoch) != 1:
+            elif self.execute(change, *_values(to), *key, at.next, at.topic_id, at.moved, claim.epoch) != 1:
                 return False
         return True
 
@@ -235,9 +264,9 @@ class _Session:
 
     def insert(self, key: tuple[str, str, int], progress: Progress, epoch: int) -> None:
         self.execute(
-            f"INSERT INTO {self.store.table} (stream, topic, partition_id, first_offset, next_offset, epoch) "
-            "VALUES (?, ?, ?, ?, ?, ?)",
-            *(*key, progress.first, progress.next, epoch),
+            f"INSERT INTO {self.store.table} (stream, topic, partition_id, first_offset, next_offset, origin, moved, "
+            "epoch) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            *(*key, *_values(progress), epoch),
         )
 
     def execute(self, statement: str, *values: Any) -> int:
@@ -249,16 +278,21 @@ class _Session:
 
     def select(self, only: Collection[TopicPartition] = ()) -> dict[TopicPartition, tuple[Progress, int]]:
         """The progress and the epoch of each partition. Only a single partition is asked for by name, as tasks do."""
-        text = f"SELECT topic, partition_id, first_offset, next_offset, epoch FROM {self.store.table} WHERE "
+        columns = "topic, partition_id, epoch, first_offset, next_offset, origin, moved"
+        text = f"SELECT {columns} FROM {self.store.table} WHERE "
         if len(only) == 1:
             (one,) = only
             self.execute(text + _KEY, self.store.name, one.topic, one.partition)
         else:
             self.execute(f"{text}stream = ? AND partition_id >= 0", self.store.name)
         return {
-            TopicPartition(topic, int(partition)): (Progress(int(first), int(next_)), int(epoch))
-            for topic, partition, first, next_, epoch in self.cursor.fetchall()
+            TopicPartition(topic, int(partition)): (Progress(int(first), int(next_), origin, int(moved)), int(epoch))
+            for topic, partition, epoch, first, next_, origin, moved in self.cursor.fetchall()
         }
+
+
+def _values(progress: Progress) -> tuple[int, int, str, int]:
+    return progress.first, progress.next, progress.topic_id, progress.moved
 
 
 class _DriverRow:
@@ -269,25 +303,28 @@ class _DriverRow:
         self._table = session.store.table
         self._key = (session.store.name, "", -1)
 
-    def newest(self) -> tuple[int, str]:
-        """The newest driver's epoch and description."""
-        self._session.execute(f"SELECT epoch, owner FROM {self._table} WHERE {_KEY}", *self._key)
-        row: tuple[int, str] | None = self._session.cursor.fetchone()
-        return (0, "") if row is None else row
+    def newest(self) -> tuple[int, str, LogOwner]:
+        """The newest driver's epoch, its description, and its claim to its offset log."""
+        self._session.execute(f"SELECT epoch, owner, origin, moved FROM {self._table} WHERE {_KEY}", *self._key)
+        row: tuple[int, str, str, int] | None = self._session.cursor.fetchone()
+        return (0, "", LogOwner("", 0)) if row is None else (int(row[0]), row[1], LogOwner(row[2], int(row[3])))
 
-    def add(self, owner: str) -> int:
+    def add(self, owner: str, log: LogOwner) -> int:
         """Make this driver the newest; the result is its epoch."""
-        if not self._count(owner):
+        if not self._count(owner, log):
+            epoch, _, newest = self.newest()
+            if newest.log == log.log and newest.epoch > log.epoch:
+                raise self.fenced(Claim(epoch))
             try:
                 self._session.insert(self._key, Progress(0, 0), 0)
             except Exception:
                 # Two drivers come first: this one has waited for the other's insert, and comes second.
                 self._session.connection.rollback()
-                if not self._count(owner):
+                if not self._count(owner, log):
                     raise
             else:
-                self._count(owner)
-        epoch, _ = self.newest()
+                self._count(owner, log)
+        epoch, _, _ = self.newest()
         # This changes every row, so it waits for all open transactions of the driver before.
         self._session.execute(f"UPDATE {self._table} SET epoch = ? WHERE stream = ?", epoch, self._session.store.name)
         return int(epoch)
@@ -305,7 +342,7 @@ class _DriverRow:
             raise self.fenced(claim)
 
     def fenced(self, claim: Claim) -> Fenced:
-        _, owner = self.newest()
+        _, owner, _ = self.newest()
         return Fenced(
             f"output {self._session.store.name} in table {self._table} belongs to another driver now, {owner}, which "
             "started after this one; this one must stop: run one driver per output.",
@@ -313,9 +350,10 @@ class _DriverRow:
             owner=owner,
         )
 
-    def _count(self, owner: str) -> bool:
-        change = f"UPDATE {self._table} SET epoch = epoch + 1, owner = ? WHERE {_KEY}"
-        return self._session.execute(change, owner, *self._key) == 1
+    def _count(self, owner: str, log: LogOwner) -> bool:
+        change = f"UPDATE {self._table} SET epoch = epoch + 1, owner = ?, origin = ?, moved = ? WHERE {_KEY}"
+        change += " AND (origin <> ? OR moved <= ?)"
+        return self._session.execute(change, owner, *log, *self._key, *log) == 1
 
 
 def find_paramstyle(connection: Any) -> str:
