@@ -8,6 +8,7 @@ import pickle
 import pickletools
 import re
 import runpy
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +19,7 @@ import kafka_direct
 import kafka_direct.sinks
 from kafka_direct import checkpointed, errors
 from kafka_direct.checkpointed import revive
+from kafka_direct.dstream.spec import StreamSpec
 from kafka_direct.errors import KafkaDirectError
 from kafka_direct.sinks import SqlSink
 
@@ -212,3 +214,12 @@ class Audited(kafka_direct.sinks.KafkaSink):
     def __init__(self, store):
         super().__init__({"bootstrap.servers": "b:9092"}, store.topic, store.name)
         self.audit = "yes"
+
+
+def test_a_start_keeps_the_topics_it_was_reached_in():
+    """A checkpoint of before has none."""
+    spec = WRITER["SPEC"]
+    known = replace(spec, from_topic_ids={WRITER["T0"]: "abc"})
+
+    assert StreamSpec.of_state(known.state()).from_topic_ids == {WRITER["T0"]: "abc"}
+    assert golden("stream-1").spec.from_topic_ids == {}

@@ -15,6 +15,7 @@ from kafka_direct.dstream.spec import StreamSpec, parse_from_offsets
 from kafka_direct.dstream.takeover import TakeOver
 from kafka_direct.errors import BrokerUnavailable, ConfigError, OffsetsLost
 from kafka_direct.offsets import Batch, OffsetLog, OffsetRange, OutputTimes, TopicPartition
+from kafka_direct.offsets.operate.stream_place import StreamPlace
 from kafka_direct.offsets.store.store import locate
 from kafka_direct.options import ClientParams, Subscription
 from kafka_direct.rate import PidGains, RateSettings
@@ -671,3 +672,33 @@ def test_without_a_group_nobody_is_told(kafka, tmp_path):
     driver.cycle.close()
 
     assert (driver.cycle.group, kafka.groups) == (None, {})
+
+
+# -- what outputs are told
+
+
+def test_what_an_operator_has_moved_stays_known(kafka, tmp_path):
+    """Each batch after a reset says so: an output may not have been there for the first ones."""
+    driver = Driver(kafka, tmp_path)
+    driver.batch(1)
+    driver.end(1)
+    place = StreamPlace(driver.log, "s")
+    place.reset({T0: 2, T1: place.standing().committed[T1]}, {}, 5000)
+
+    driver = Driver(kafka, tmp_path)
+    for seconds in (6, 7):
+        driver.batch(seconds)
+        driver.end(seconds)
+    origin = driver.cycle.origin(driver.ledger.last)
+
+    assert origin.moved == {T0: 5000}
+    assert origin.topic_ids == {"t": kafka.brokers().require_available(Subscription.parse(["t"])).topic_ids["t"]}
+    assert (origin.owner.log, origin.owner.epoch) == (driver.log.claim.log, 3)
+
+
+def test_a_stream_without_a_log_has_no_owner(kafka):
+    """So of two drivers of an output the one that came last has it."""
+    driver = Driver(kafka, None)
+    driver.batch(1)
+
+    assert driver.cycle.origin(driver.ledger.last).owner is None

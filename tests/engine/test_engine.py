@@ -148,6 +148,31 @@ def test_the_offsets_that_positions_mean_now(kafka):
     assert stream.resolve(rule(Latest()), available).offsets == {T0: 10, T1: 10}
 
 
+def test_a_start_that_was_reached_in_this_topic(kafka):
+    """It is a position like the log's: nothing waits there, and beyond the end it is a loss."""
+    stream = engine(kafka)
+    known = dict.fromkeys([T0, T1], stream.require_available().topic_ids["t"])
+    reached = begin(stream, replace(rule(At(7)), topic_ids=known))
+
+    assert (reached.offsets, reached.waiting, reached.gone) == ({T0: 7, T1: 7}, frozenset(), {})
+    assert stream.look(reached).start.losses == ()
+    with pytest.raises(OffsetsLost, match="t-0 truncated: wanted offset 77"):
+        stream.look(begin(stream, replace(rule(At(77)), topic_ids=known)))
+
+
+def test_a_start_that_was_reached_in_another_topic(kafka):
+    """Its records are lost, and if that is accepted the new topic is read from its beginning; others go on."""
+    start = replace(rule(At(77)), topic_ids={T0: "another"})
+    with pytest.raises(OffsetsLost, match="t-0 topic recreated: wanted offset 77"):
+        engine(kafka).look(begin(engine(kafka), start))
+
+    stream = engine(kafka, fails=False)
+    outlook = stream.look(begin(stream, start))
+    assert outlook.start.offsets == {T0: 0, T1: 77}
+    assert [(loss.topic_partition, loss.cause) for loss in outlook.start.losses] == [(T0, LossCause.RECREATED)]
+    assert outlook.start.waiting == {T1}
+
+
 def test_positions_without_a_rule(kafka):
     """As the command line resolves them: no committed offset, and no record since a time, is the end."""
     brokers, available = kafka.brokers(), engine(kafka).find_available()

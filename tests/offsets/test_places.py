@@ -151,6 +151,23 @@ def test_several_streams(log, tmp_path):
     assert [place.name for place in find_places(str(tmp_path))] == ["clicks", "orders"]
 
 
+def test_a_reset_repeats_what_stays(tmp_path):
+    """The partitions that do not move keep their unfinished batches, with their ranges, under ids after the reset."""
+    log = OffsetLog(str(tmp_path), "orders")
+    ranges = [(OffsetRange("t", 0, n, n + 1), OffsetRange("t", 1, n, n + 1)) for n in range(3)]
+    for number, both in enumerate(ranges):
+        log.plan(batch(number, 0, 0, ranges=both))
+    log.commit(0)
+    log.commit(2)
+    stream_place(str(tmp_path), "orders").reset({T0: 9, T1: 1}, {"t": "x"}, 9000)
+    history = log.load()
+
+    assert history.reset.id == 3
+    assert [b.ranges for b in history if b.id > 3] == [(OffsetRange("t", 0, 9, 9), both[1]) for both in ranges[1:]]
+    assert [b.id for b in history.unfinished()] == [4]
+    assert history.last.end() == {T0: 9, T1: 3}
+
+
 # -- queries
 
 

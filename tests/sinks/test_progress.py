@@ -5,9 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_direct.errors import ConfigError, Fenced, OutOfOrder
-from kafka_direct.offsets import Loss, LossCause, OffsetRange, TopicPartition
+from kafka_direct.offsets import Loss, LossCause, OffsetRange, Origin, TopicPartition
 from kafka_direct.sinks.batch import KafkaBatch
-from kafka_direct.sinks.progress import Advance, Progress, Step, plan_advance, plan_query_batch
+from kafka_direct.sinks.progress import (
+    Advance,
+    Progress,
+    Step,
+    plan_advance,
+    plan_query_batch,
+    plan_start,
+    saved_positions,
+)
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -149,3 +157,90 @@ def test_a_batch_of_a_query_that_cannot_be_judged_is_refused():
         plan_query_batch(T0, 5, Progress(2, 4), output="output o")
     with pytest.raises(ConfigError, match="this is batch 1, but the output begins at batch 2; give the output a new"):
         plan_query_batch(T0, 1, Progress(2, 4), output="output o")
+
+
+# -- which topic it was, and where an operator has moved it
+
+
+def step_of(range_, stands, losses=(), **origin):
+    """What a range means to an output, with the start noted first, as stores do."""
+    batch = KafkaBatch((OffsetRange("t", 0, *range_),), tuple(losses), origin=Origin(**origin))
+    progress = {} if stands is None else {T0: stands}
+    progress |= {step.topic_partition: step.after for step in plan_start(batch, progress)}
+    found = plan_advance(batch, progress, output="output o")
+    progress |= {step.topic_partition: step.after for step in found.steps}
+    return found.is_new, progress[T0]
+
+
+@pytest.mark.parametrize("range_", [(0, 50), (0, 100), (0, 200), (100, 120)])
+def test_a_topic_that_was_made_anew_is_another_one(range_):
+    """Its offsets say nothing about the old one's, whether a log knows of a loss or not: no replay."""
+    old = Progress(10, 100, "old")
+    is_new, after = step_of(range_, old, topic_ids={"t": "new"})
+
+    assert is_new
+    assert after == Progress(range_[0], range_[1], "new")
+    assert step_of(range_, after, topic_ids={"t": "new"}) == (False, after)
+
+
+def test_the_first_batch_of_a_new_topic_that_fails_is_not_forgotten():
+    """Where the output begins in it is noted before the batch is tried."""
+    batch = KafkaBatch((OffsetRange("t", 0, 0, 5),), origin=Origin(topic_ids={"t": "new"}))
+
+    assert plan_start(batch, {T0: Progress(0, 40, "old")}) == (Step(T0, Progress(0, 40, "old"), Progress(0, 0, "new")),)
+    with pytest.raises(OutOfOrder):
+        step_of((5, 9), Progress(0, 0, "new"), topic_ids={"t": "new"})
+
+
+def test_a_loss_of_the_old_topic_is_none_for_an_output_in_the_new_one():
+    """The output of a stopped stream forgot its place with the topic; the log wants the old one's offset."""
+    lost = [loss(40, 0, LossCause.RECREATED)]
+
+    assert step_of((0, 5), None, lost, topic_ids={"t": "new"}) == (True, Progress(0, 5, "new"))
+    assert step_of((0, 5), Progress(0, 40, "old"), lost, topic_ids={"t": "new"}) == (True, Progress(0, 5, "new"))
+    assert step_of((0, 5), Progress(0, 5, "new"), lost, topic_ids={"t": "new"})[0] is False
+    assert step_of((0, 5), None, [loss(2, 0)]) == (True, Progress(0, 5))
+
+
+def test_a_topic_whose_id_was_not_known_is_the_same_one():
+    """After an upgrade of the brokers or of this package it is noted, and nothing begins anew."""
+    assert step_of((5, 8), Progress(0, 5), topic_ids={"t": "a"}) == (True, Progress(0, 8, "a"))
+    assert step_of((5, 8), Progress(0, 8), topic_ids={"t": "a"}) == (False, Progress(0, 8))
+    assert step_of((8, 9), Progress(0, 8, "a")) == (True, Progress(0, 9, "a"))
+
+
+@pytest.mark.parametrize("start", [0, 3, 5, 7, 50])
+def test_an_output_follows_a_reset(start):
+    """Forward and back, into the middle of what it has too; from there on it has each record once."""
+    is_new, after = step_of((start, 60), Progress(2, 5, "a", 100), topic_ids={"t": "a"}, moved={T0: 200})
+
+    assert is_new
+    assert after == Progress(start, 60, "a", 200)
+    assert step_of((start, 60), after, topic_ids={"t": "a"}, moved={T0: 200}) == (False, after)
+
+
+def test_a_reset_is_followed_once():
+    """An older one that comes from a log of before moves nothing, and what was moved elsewhere neither."""
+    stands = Progress(0, 8, moved=200)
+
+    assert step_of((0, 8), stands, moved={T0: 200})[0] is False
+    assert step_of((0, 8), stands, moved={T0: 100})[0] is False
+    assert step_of((0, 8), stands, moved={T1: 300})[0] is False
+    assert step_of((0, 8), stands)[0] is False
+
+
+def test_where_an_output_stands_says_in_which_topic():
+    """So a start from there notices that the topic is another one."""
+    found = saved_positions({T0: Progress(0, 8, "a"), T1: Progress(0, 3)})
+
+    assert found == {T0: 8, T1: 3}
+    assert found.topic_ids == {T0: "a"}
+
+
+def test_a_query_that_was_reset_goes_on():
+    """The reset takes a batch id of its own, and what came before is settled by it."""
+    follow = Advance((Step(T0, Progress(2, 4), Progress(2, 9)),), is_new=True)
+
+    assert plan_query_batch(T0, 8, Progress(2, 4), output="o", is_reset=lambda id_: id_ == 7) == follow
+    with pytest.raises(OutOfOrder):
+        plan_query_batch(T0, 8, Progress(2, 4), output="o", is_reset=lambda id_: id_ == 6)

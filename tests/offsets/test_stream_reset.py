@@ -1,0 +1,144 @@
+"""What a reset writes to the log of a stream: the new position, and what was unfinished where nothing moves."""
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_direct.offsets import Batch, History, Loss, LossCause, OffsetRange, Origin, TopicPartition
+from kafka_direct.offsets.model.meeting import find_gap
+from kafka_direct.offsets.operate.stream_reset import committed_position, plan_stream_reset
+from kafka_direct.sinks.batch import KafkaBatch
+from kafka_direct.sinks.progress import plan_advance, plan_start
+
+T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
+NOW = 9000
+
+
+def planned(id_, *ranges, **facts):
+    return Batch(id=id_, ranges=tuple(OffsetRange(*r) for r in ranges), times=(id_ * 100,), **facts)
+
+
+def history(*batches, committed=()):
+    return History(batches, committed)
+
+
+def test_a_reset_names_what_it_moves():
+    """Outputs begin anew there. The others stand where they stood."""
+    log = history(planned(0, ("t", 0, 0, 5), ("t", 1, 0, 5)), committed=[0])
+    reset = plan_stream_reset(log, {T0: 5, T1: 2}, {"t": "id"}, NOW)
+
+    assert reset.again == ()
+    assert reset.batch == Batch(
+        id=1,
+        ranges=(OffsetRange("t", 0, 5, 5), OffsetRange("t", 1, 2, 2)),
+        times=(NOW,),
+        topic_ids={"t": "id"},
+        moved={T1: NOW},
+        is_reset=True,
+    )
+
+
+def test_a_new_log_moves_all_it_names():
+    """An output of before, whose checkpoint was thrown away, follows."""
+    assert plan_stream_reset(history(), {T0: 5}, {}, NOW).batch.moved == {T0: NOW}
+
+
+def test_a_clock_that_is_behind_makes_no_older_reset():
+    """Outputs follow the newest one, and tell it by its time."""
+    log = history(planned(0, ("t", 0, 0, 5), moved={T0: NOW + 50, T1: 7}), committed=[0])
+
+    assert plan_stream_reset(log, {T0: 3}, {}, NOW).batch.moved == {T0: NOW + 51, T1: 7}
+
+
+def test_what_is_unfinished_runs_again_where_nothing_moves():
+    """With the same ranges, also those of a later batch that had finished; a moved partition reads nothing there."""
+    lost = Loss(topic_partition=T0, cause=LossCause.AGED_OUT, wanted=1, earliest=5, latest=9, resumed=5)
+    log = history(
+        planned(0, ("t", 0, 0, 1), ("t", 1, 0, 5)),
+        planned(1, ("t", 0, 5, 7), ("t", 1, 5, 6), losses=(lost,), topic_ids={"t": "old"}),
+        planned(2, ("t", 0, 7, 8), ("t", 1, 6, 9), ("u", 0, 0, 4), topic_ids={"t": "old", "u": "x"}),
+        committed=[0, 2],
+    )
+    reset = plan_stream_reset(log, {T0: 8, T1: 5}, {"t": "old"}, NOW)
+
+    assert reset.batch.end() == {T0: 8, T1: 5}
+    assert reset.batch.moved == {T0: NOW}
+    first, second = reset.again
+    assert first.ranges == (OffsetRange("t", 0, 8, 8), OffsetRange("t", 1, 5, 6))
+    assert second.ranges == (OffsetRange("t", 0, 8, 8), OffsetRange("t", 1, 6, 9), OffsetRange("u", 0, 0, 4))
+    assert (first.id, first.times, first.losses, first.is_reset) == (4, (100,), (), False)
+    assert second.topic_ids == {"t": "old", "u": "x"}
+    assert reset.committed == {5}
+
+
+def test_what_is_unfinished_is_over_if_everything_moves():
+    """Nothing is left of it."""
+    log = history(planned(0, ("t", 0, 0, 5)))
+
+    assert committed_position(log) == {T0: 0}
+    assert plan_stream_reset(log, {T0: 3}, {}, NOW).again == ()
+
+
+def test_a_batch_before_an_earlier_reset_stays_over():
+    """It was superseded then."""
+    log = history(planned(0, ("t", 0, 0, 5), ("t", 1, 0, 5)), planned(1, ("t", 0, 0, 0), ("t", 1, 0, 0), is_reset=True))
+
+    assert plan_stream_reset(log, {T0: 0, T1: 2}, {}, NOW).again == ()
+
+
+partitions = [T0, T1, U0]
+
+
+@st.composite
+def stopped_streams(draw):
+    """A log of some batches with an unfinished one among them, an output that has some of them, and a reset."""
+    ends, batches = dict.fromkeys(partitions, 0), []
+    for id_ in range(draw(st.integers(1, 4))):
+        steps = {p: draw(st.integers(0, 3)) for p in partitions}
+        ranges = [(p.topic, p.partition, ends[p], ends[p] + steps[p]) for p in partitions]
+        batches.append(planned(id_, *ranges))
+        ends = {p: ends[p] + steps[p] for p in partitions}
+    finished = draw(st.integers(0, len(batches)))
+    has = {p: draw(st.integers(finished, len(batches))) for p in partitions}  # batches, by partition
+    moves = draw(st.dictionaries(st.sampled_from(partitions), st.integers(0, 12)))
+    return batches, finished, has, moves
+
+
+@given(stopped_streams())
+def test_law_an_output_has_each_record_once_where_nothing_moves(stopped):
+    """However far it had come in each partition; and from the new position on where something does."""
+    batches, finished, has, moves = stopped
+    log = history(*batches, committed=range(finished))
+    progress, saved = {}, {p: [] for p in partitions}
+
+    def save(batch):
+        for index, range_ in enumerate(batch.ranges):
+            whole, p = KafkaBatch(batch.ranges, origin=Origin(moved=batch.moved)), range_.topicPartition()
+            part = whole.part(index)
+            progress.update((step.topic_partition, step.after) for step in plan_start(part, progress))
+            found = plan_advance(part, progress, output="o")
+            progress.update((step.topic_partition, step.after) for step in found.steps)
+            if found.is_new:
+                saved[p] += range(range_.fromOffset, range_.untilOffset)
+
+    for batch in batches:
+        full = [r for r in batch.ranges if batch.id < has[r.topicPartition()]]
+        save(Batch(id=batch.id, ranges=tuple(full), times=batch.times))
+    stood = committed_position(log)
+    before = {p: list(records) for p, records in saved.items()}
+    reset = plan_stream_reset(log, stood | moves, {}, NOW)
+    chain = [reset.batch, *reset.again]
+    last = chain[-1]
+    ranges = [(p.topic, p.partition, offset, max(offset, 20)) for p, offset in last.end().items()]
+    chain.append(planned(last.id + 1, *ranges, moved=last.moved))
+    for batch in chain[1:]:
+        if batch.id not in reset.committed:
+            save(batch)
+
+    assert all(find_gap(one, other) is None for one, other in pairwise(chain))
+    for p in partitions:
+        if moves.get(p, stood[p]) == stood[p]:
+            assert saved[p] == list(range(20))
+        else:
+            assert saved[p] == before[p] + list(range(moves[p], 20))
