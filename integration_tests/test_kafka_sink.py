@@ -117,7 +117,8 @@ def test_the_entries_of_other_versions_can_be_read(output, kafka_topic):
     name, claim = driver.store.name, driver.claim
 
     def committed(group, topic):
-        params, place = ClientParams.parse(output.servers | {"group.id": group}), TopicPartition(topic, 0)
+        settled = {"group.id": group, "isolation.level": "read_committed"}  # the answer waits for the commit's marker
+        params, place = ClientParams.parse(output.servers | settled), TopicPartition(topic, 0)
         return ConsumerGroup(params).progress([place])[place]
 
     assert committed(f"{name}-driver", output.topic) == (claim.epoch, '{"first": 0, "owner": "process 1 of a"}')

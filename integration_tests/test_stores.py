@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from urllib.parse import urlsplit
 
+import py4j.java_gateway
+import py4j.protocol
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.java_gateway import launch_gateway
@@ -26,7 +28,10 @@ SIGNED = {"Authorization": "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/
 def hadoop():
     """Hadoop's classes in a JVM of its own: the session's has no jars of S3A, and takes none once it runs."""
     gateway = launch_gateway(SimpleNamespace(getAll=lambda: [("spark.jars", s3a_jars()), ("spark.log.level", "OFF")]))
+    # If a session of Spark's was made in this process, PySpark asks the session's JVM about each exception of this one.
+    theirs, py4j.java_gateway.get_return_value = py4j.java_gateway.get_return_value, py4j.protocol.get_return_value
     yield gateway
+    py4j.java_gateway.get_return_value = theirs
     gateway.shutdown()
     gateway.proc.stdin.close()
     gateway.proc.wait()

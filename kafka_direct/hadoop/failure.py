@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors.exceptions.captured import CapturedException
 
 from kafka_direct.offsets.store.store import public, unavailable
 
@@ -24,6 +25,8 @@ def translated(path: str) -> Iterator[None]:
         yield
     except Py4JJavaError as error:
         raise _meaning(path, error.java_exception) from None
+    except CapturedException as error:  # what PySpark makes of some of Java's own exceptions, once a session is there
+        raise unavailable(path, str(error).partition("\n")[0]) from None
     except (Py4JError, OSError) as error:  # the JVM has ended
         raise unavailable(path, error) from error
 
