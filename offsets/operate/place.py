@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from kafka_direct.offsets.model.topic_partition import TopicPartition
 
@@ -37,5 +37,14 @@ class Place(Protocol):
     def store_caution(self) -> str | None:
         """What the store cannot promise, in a sentence. It may write a file to find out: it is asked before a reset."""
 
-    def reset(self, offsets: Mapping[TopicPartition, int], topic_ids: Mapping[str, str], now_ms: int) -> str:
-        """Set the position to exactly these offsets, of all partitions. Returns what was written, in words."""
+    def reset(
+        self,
+        offsets: Mapping[TopicPartition, int],
+        topic_ids: Mapping[str, str],
+        now_ms: int,
+        named: Collection[TopicPartition] | None = None,
+    ) -> str:
+        """Set the position to exactly these offsets, of all partitions. Returns what was written, in words.
+
+        The operator has `named` some of them; None: all. The others stay as they are.
+        """

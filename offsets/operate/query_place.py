@@ -14,7 +14,7 @@ from .reset import superseded
 from .standing import BatchState, Standing, UnfinishedBatch
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from kafka_direct.offsets.model.topic_partition import TopicPartition
     from kafka_direct.offsets.store.spark_entry import SparkEntry
@@ -95,7 +95,13 @@ class QueryPlace:
     def store_caution(self) -> str | None:
         return self._log.caution()
 
-    def reset(self, offsets: Mapping[TopicPartition, int], topic_ids: Mapping[str, str], now_ms: int) -> str:  # noqa: ARG002
+    def reset(
+        self,
+        offsets: Mapping[TopicPartition, int],
+        topic_ids: Mapping[str, str],  # noqa: ARG002
+        now_ms: int,
+        named: Collection[TopicPartition] | None = None,  # noqa: ARG002
+    ) -> str:
         last_id = self._log.planned_ids()[-1]
         committed_id = self._committed_id(last_id)
         # The other sources stay where their finished work ends. The reset ends their planned batch as well.

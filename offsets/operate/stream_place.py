@@ -12,7 +12,7 @@ from .standing import BatchState, Standing, UnfinishedBatch
 from .stream_reset import committed_position, plan_stream_reset
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from kafka_direct.offsets.ledger.history import History
     from kafka_direct.offsets.model.batch import Batch
@@ -64,18 +64,24 @@ class StreamPlace:
     def caution(self, standing: Standing) -> list[str]:
         return [
             f"batch {batch.id} is planned and not committed: it runs again under a new id, without the partitions that "
-            "the reset moves; what it has written of those stays."
+            "are reset; what it has written of those stays."
             for batch in standing.unfinished
         ]
 
     def store_caution(self) -> str | None:
         return self._log.claims.caution()
 
-    def reset(self, offsets: Mapping[TopicPartition, int], topic_ids: Mapping[str, str], now_ms: int) -> str:
+    def reset(
+        self,
+        offsets: Mapping[TopicPartition, int],
+        topic_ids: Mapping[str, str],
+        now_ms: int,
+        named: Collection[TopicPartition] | None = None,
+    ) -> str:
         # A driver that runs is fenced from here on: it neither plans nor commits after the reset.
         self._log.claim = claim_all([self._log.claims], describe_driver("kafka-direct offsets"))
         while True:
-            reset = plan_stream_reset(self._log.load(), offsets, topic_ids, now_ms)
+            reset = plan_stream_reset(self._log.load(), offsets, topic_ids, now_ms, named)
             if self._plan(reset.batch) == reset.batch:
                 break  # otherwise a driver that was frozen has just planned a batch of that id
         with suppress(Fenced):  # a driver that has started meanwhile finds the reset, and goes on from there

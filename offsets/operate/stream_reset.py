@@ -1,8 +1,8 @@
 """`StreamReset`: the batches that a reset writes to the log of a direct stream. Pure.
 
-A reset moves some partitions. The others stay where they are, with their unfinished batches: an output may have a part
+A reset names some partitions. The others stay where they are, with their unfinished batches: an output may have a part
 of such a batch, and recognises it by its ranges. So what a reset has superseded is planned again after it, with the
-same ranges in the partitions that stay, and without records in those that are moved.
+same ranges in the partitions that stay, and without records in those that are named.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kafka_direct.offsets.model.offset_range import OffsetRange
 from kafka_direct.offsets.plan.ranges import plan_ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from kafka_direct.offsets.ledger.history import History
     from kafka_direct.offsets.model.topic_partition import TopicPartition
@@ -31,14 +31,22 @@ class StreamReset:
 
 
 def plan_stream_reset(
-    history: History, offsets: Mapping[TopicPartition, int], topic_ids: Mapping[str, str], now_ms: int
+    history: History,
+    offsets: Mapping[TopicPartition, int],
+    topic_ids: Mapping[str, str],
+    now_ms: int,
+    named: Collection[TopicPartition] | None = None,
 ) -> StreamReset:
-    """Set the position to `offsets`, of all partitions. Those that are elsewhere now are moved."""
+    """Set the position to `offsets`, of all partitions. The operator has `named` some (None: all).
+
+    Of these, the ones that stood elsewhere are moved.
+    """
     last, stood = history.last, committed_position(history)
     moved = {} if last is None else dict(last.moved)
     # Outputs follow a reset that is newer than the one they have followed, and clocks of hosts differ.
     time = max([now_ms, *(before + 1 for before in moved.values())])
-    elsewhere = {partition for partition, offset in offsets.items() if stood.get(partition) != offset}
+    named = frozenset(offsets if named is None else named)
+    elsewhere = {partition for partition in named if stood.get(partition) != offsets[partition]}
     gone = {} if last is None else last.gone
     batch = Batch(
         id=history.next_id,
@@ -51,7 +59,7 @@ def plan_stream_reset(
     )
     unfinished = history.unfinished()
     superseded = [old for old in history if unfinished and old.id >= unfinished[0].id]
-    again = _again(batch, superseded, elsewhere)
+    again = _again(batch, superseded, named)
     pairs = zip(again, superseded, strict=True)
     if not any(copy.count() for copy in again):
         return StreamReset(batch=batch)
@@ -67,21 +75,21 @@ def committed_position(history: History) -> dict[TopicPartition, int]:
     return history.finished_end()
 
 
-def _again(reset: Batch, superseded: list[Batch], moved: set[TopicPartition]) -> list[Batch]:
-    """The superseded batches with ids after the reset, without the partitions that it moves."""
+def _again(reset: Batch, superseded: list[Batch], named: frozenset[TopicPartition]) -> list[Batch]:
+    """The superseded batches with ids after the reset, without the partitions that it names."""
     again, before = [], reset
     for old in superseded:
         ranges = {p: OffsetRange(p.topic, p.partition, offset, offset) for p, offset in before.end().items()}
-        ranges |= {r.topicPartition(): r for r in old.ranges if r.topicPartition() not in moved}
-        stays = {partition.topic for partition in ranges.keys() - moved}
+        ranges |= {r.topicPartition(): r for r in old.ranges if r.topicPartition() not in named}
+        stays = {partition.topic for partition in ranges.keys() - named}
         before = replace(
             old,
             id=before.id + 1,
             ranges=tuple(ranges[partition] for partition in sorted(ranges)),
             topic_ids={**reset.topic_ids, **{t: id_ for t, id_ in old.topic_ids.items() if t in stays}},
-            waiting=frozenset(old.waiting - moved),
-            gone={partition: position for partition, position in old.gone.items() if partition not in moved},
-            losses=tuple(loss for loss in old.losses if loss.topic_partition not in moved),
+            waiting=frozenset(old.waiting - named),
+            gone={partition: position for partition, position in old.gone.items() if partition not in named},
+            losses=tuple(loss for loss in old.losses if loss.topic_partition not in named),
             moved=reset.moved,
         )
         again.append(before)

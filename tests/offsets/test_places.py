@@ -159,7 +159,7 @@ def test_a_reset_repeats_what_stays(tmp_path):
         log.plan(batch(number, 0, 0, ranges=both))
     log.commit(0)
     log.commit(2)
-    stream_place(str(tmp_path), "orders").reset({T0: 9, T1: 1}, {"t": "x"}, 9000)
+    stream_place(str(tmp_path), "orders").reset({T0: 9, T1: 1}, {"t": "x"}, 9000, {T0})
     history = log.load()
 
     assert history.reset.id == 3

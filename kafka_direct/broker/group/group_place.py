@@ -17,7 +17,7 @@ from kafka_direct.offsets.operate.standing import Standing
 from .consumer_group import ConsumerGroup
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from confluent_kafka.admin import AdminClient
 
@@ -72,7 +72,13 @@ class GroupPlace:
     def store_caution(self) -> str | None:
         return None
 
-    def reset(self, offsets: Mapping[TopicPartition, int], topic_ids: Mapping[str, str], now_ms: int) -> str:  # noqa: ARG002
+    def reset(
+        self,
+        offsets: Mapping[TopicPartition, int],
+        topic_ids: Mapping[str, str],  # noqa: ARG002
+        now_ms: int,  # noqa: ARG002
+        named: Collection[TopicPartition] | None = None,  # noqa: ARG002
+    ) -> str:
         try:
             self._group.commit(offsets)
         except BrokerError as error:

@@ -130,7 +130,7 @@ def _execute(
     if (caution := place.store_caution()) is not None:
         tell(f"note: {caution}")
     new = {**standing.committed, **{reset.topic_partition: reset.new for reset in resets}}
-    written = place.reset(new, topic_ids, _now_ms())
+    written = place.reset(new, topic_ids, _now_ms(), frozenset(reset.topic_partition for reset in resets))
     if place.standing().committed != new:
         raise Fenced(f"{written} was written, and reads back otherwise: something else writes there; stop that.")
     tell(f"Done: {written}.")
