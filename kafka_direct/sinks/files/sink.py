@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from kafka_direct.checkpointed import persisted, public
-from kafka_direct.errors import ArgumentTypeError, ConfigError
+from kafka_direct.errors import ArgumentTypeError
 from kafka_direct.sinks.batch import BatchRDD
 from kafka_direct.sinks.output import Output
+from kafka_direct.sinks.query import find_query
 
-from .store import Attempt, active_context
+from . import filesystem
+from .content import Content
+from .store import Attempt, active_context, require_context
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-    from pyspark import RDD
-
-# The stores that copy a folder file by file to rename it, so that a reader would see a part of a batch.
-NO_RENAME = ("s3", "s3a", "s3n", "gs", "oss", "cos")
+    from pyspark import RDD, SparkContext
 
 
 @public("kafka_direct.sinks")
@@ -40,11 +39,11 @@ class FileSink:
     def __init__(self, path: str) -> None:
         if not isinstance(path, str) or not path:
             raise ArgumentTypeError(f"path must be a folder that Spark can write to; it is {path!r}.")
-        if path.partition(":")[0].lower() in NO_RENAME:
-            raise ConfigError(
-                f"{path} is on an object store, which cannot rename a folder at once; write to HDFS or a disk, or a "
-                "table format such as Delta or Iceberg by batch id."
-            )
+        context = active_context()
+        if context is None:
+            filesystem.check_text(path)
+        else:
+            filesystem.check_class(context, path)
         self.path = path.rstrip("/")
         self._output = Output(self.path)
 
@@ -62,11 +61,15 @@ class FileSink:
         """The folder to write a batch to, named by the RDD of a stream or by the batch id of foreachBatch.
 
         Raises:
-            ConfigError: the stream has no checkpoint directory, and so no lasting batch ids; or what is there under
-                this id is of other records.
+            ConfigError: the stream has no checkpoint directory, and so no lasting batch ids; what is there under this
+                id is of other records; the path leads to an object store; or several queries run, and the batch is of
+                any of them.
             Fenced: another driver has begun the same batch since.
         """
-        attempt = Attempt(self.path, *_identify(batch))
+        context = require_context()
+        batch_id, content = _identify(context, batch)
+        filesystem.check(context, self.path)
+        attempt = Attempt(context, self.path, batch_id, content)
         if not isinstance(batch, int):
             self._output.refuse_second(batch)
         attempt.claim()
@@ -79,15 +82,16 @@ class FileSink:
             self._output.note_saved(batch)
 
 
-def _identify(batch: Any) -> tuple[int, str]:
-    """The id of a batch, and a text of what it is made of (see `Attempt`)."""
+def _identify(context: SparkContext, batch: Any) -> tuple[int, Content | None]:
+    """The id of a batch, and what it is made of, if that is known (see `Attempt`)."""
     if isinstance(batch, int):
-        query = active_context().getLocalProperty("sql.streaming.queryId")
-        return batch, "" if query is None else json.dumps({"query": query})
+        query = find_query(context)
+        return batch, None if query is None else Content.of_query(query)
     if not isinstance(batch, BatchRDD):
         raise ArgumentTypeError(
             "give the stream's own RDD, as foreachRDD has it, or the batch id of foreachBatch; this is a "
             f"{type(batch).__name__}."
         )
-    ranges = [[r.topic, r.partition, r.fromOffset, r.untilOffset] for r in batch.offsetRanges()]
-    return batch.batchId(), json.dumps({"ranges": ranges})
+    # Batches of a version that knew no ids of topics have none either.
+    topic_ids: Mapping[str, str] = getattr(batch, "topicIds", dict)()
+    return batch.batchId(), Content.of_ranges(batch.offsetRanges(), topic_ids)

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 
 from kafka_direct.errors import ConfigError, Fenced
+
+if TYPE_CHECKING:
+    from .content import Content
 
 # In the folder of a batch: what the batch is made of. Spark's readers leave out names that begin with _.
 CONTENT = "_kafka_direct.json"
 
 
-def active_context() -> Any:
-    sc = SparkContext._active_spark_context  # noqa: SLF001  PySpark has no public name for it
-    if sc is None:
+def active_context() -> SparkContext | None:
+    return SparkContext._active_spark_context  # noqa: SLF001  PySpark has no public name for it
+
+
+def require_context() -> SparkContext:
+    context = active_context()
+    if context is None:
         raise ConfigError("files are published by the driver: use FileSink in foreachRDD or foreachBatch.")
-    return sc
+    return context
 
 
 class Attempt:
@@ -26,11 +34,10 @@ class Attempt:
 
     Its claim is an empty file beside the hidden folder. The next attempt deletes the claim, and then the folder. A
     driver that was frozen half way may write on after that: without the claim it would publish the second half.
-    `content` says what the batch is made of: the same text in each replay, an empty one if it is not known.
+    `content` says what the batch is made of: the same in each replay, None if it is not known.
     """
 
-    def __init__(self, path: str, batch_id: int, content: str) -> None:
-        sc = active_context()
+    def __init__(self, sc: Any, path: str, batch_id: int, content: Content | None) -> None:
         hadoop, configuration = sc._jvm.org.apache.hadoop.fs, sc._jsc.hadoopConfiguration()  # noqa: SLF001
         self.folder = f"{path}/.batch={batch_id}.{uuid4().hex}"
         self._content = content
@@ -42,7 +49,7 @@ class Attempt:
         self._earlier = [hadoop.Path(f"{path}/.batch={batch_id}.*{kind}") for kind in (".turn", "")]
         self._files = self._hidden.getFileSystem(configuration)
         # FileSystem.rename would move a folder into one that is there; this one refuses.
-        self._context = hadoop.FileContext.getFileContext(self._files.getUri(), configuration)
+        self._context = _file_context(hadoop.FileContext, self._files.getUri(), configuration)
         self._no_options = sc._gateway.new_array(getattr(hadoop, "Options$Rename"), 0)  # noqa: SLF001
 
     def claim(self) -> None:
@@ -60,8 +67,8 @@ class Attempt:
             Fenced: a later attempt has ended this one.
         """
         is_written = self._files.exists(self._hidden)
-        if is_written and self._content:
-            self._write_content()
+        if is_written and self._content is not None:
+            self._write_content(self._content)
         # The claim is looked at after the last write, which may have created the folder again, and before the rename.
         # If the claim is there, nothing was deleted before; what is deleted from here on makes the rename fail.
         if not self._files.exists(self._claim):
@@ -90,16 +97,32 @@ class Attempt:
 
     def _refuse_other_content(self) -> None:
         """Refuse to replace a batch of another stream, or of a log that was thrown away: its records would be lost."""
-        if not self._content or not self._files.exists(self._final_content):
+        if not self._files.exists(self._final_content):
             return
         with closing(self._files.open(self._final_content)) as file:
-            there = bytes(file.readAllBytes()).decode()
-        if there != self._content:
+            there = bytes(file.readAllBytes()).decode("utf-8", "replace")
+        if self._content is None or not self._content.is_in(there):
+            ours = "made of nobody knows what" if self._content is None else f"made of {self._content.text()[:300]}"
             raise ConfigError(
-                f"{self._final} holds {there[:200]}, and this batch is made of {self._content[:200]}: it is of another "
-                "stream, or of before the checkpoint was thrown away; give this stream a folder of its own."
+                f"{self._final} holds {there[:300]}, and this batch is {ours}: it is of another stream, of a topic "
+                "that was created anew, or of before the checkpoint was thrown away; give this stream a folder of its "
+                "own."
             )
 
-    def _write_content(self) -> None:
+    def _write_content(self, content: Content) -> None:
         with closing(self._files.create(self._hidden_content, True)) as file:
-            file.write(bytearray(self._content.encode()))
+            file.write(bytearray(content.text().encode()))
+
+
+def _file_context(kind: Any, uri: Any, configuration: Any) -> Any:
+    try:
+        return kind.getFileContext(uri, configuration)
+    except Py4JJavaError as error:
+        if "No AbstractFileSystem" not in str(error.java_exception):
+            raise
+        scheme = uri.getScheme()
+        raise ConfigError(
+            f"Hadoop has no AbstractFileSystem for {scheme}:, which a folder is renamed with; set "
+            f"spark.hadoop.fs.AbstractFileSystem.{scheme}.impl to the class that the maker of {scheme}: names, or "
+            "write to HDFS or a disk."
+        ) from None
