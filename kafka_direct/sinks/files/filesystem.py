@@ -35,6 +35,21 @@ FILE_BY_FILE = {"s3", "s3a", "s3n", "gs", "wasb", "wasbs", "oss", "cos", "cosn",
 AZURE = {"abfs", "abfss"}
 
 _HADOOP = "org.apache.hadoop.fs"
+# A class may be given any scheme (`fs.<scheme>.impl`), and some then give that as their own.
+CLASSES = {
+    f"{_HADOOP}.RawLocalFileSystem": "file",
+    "org.apache.hadoop.hdfs.DistributedFileSystem": "hdfs",
+    f"{_HADOOP}.s3a.S3AFileSystem": "s3a",
+    "com.amazon.ws.emr.hadoop.fs.EmrFileSystem": "s3",
+    f"{_HADOOP}.gs.GoogleHadoopFileSystem": "gs",
+    "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem": "gs",
+    f"{_HADOOP}.azurebfs.AzureBlobFileSystem": "abfs",
+    f"{_HADOOP}.azure.NativeAzureFileSystem": "wasb",
+    f"{_HADOOP}.aliyun.oss.AliyunOSSFileSystem": "oss",
+    f"{_HADOOP}.CosFileSystem": "cosn",
+    f"{_HADOOP}.cosn.CosNFileSystem": "cosn",
+    f"{_HADOOP}.obs.OBSFileSystem": "obs",
+}
 _ACLS = "fs.capability.paths.acls"  # ABFS has them if the account has a hierarchical namespace, and only then
 _VIEWS = 4  # of views within views that are followed
 
@@ -128,7 +143,12 @@ def _path(context: SparkContext, path: str) -> Any:
 
 
 def _scheme(files: Any) -> str:
-    """The name of its kind. The scheme of its URI may be the user's."""
+    """The name of its kind: by its class or one that it extends, else what it says itself."""
+    kind = files.getClass()
+    while kind is not None:
+        if kind.getName() in CLASSES:
+            return CLASSES[kind.getName()]
+        kind = kind.getSuperclass()
     try:
         name = files.getScheme()
     except (PySparkException, Py4JError):  # it has no name for itself
