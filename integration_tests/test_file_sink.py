@@ -1,14 +1,21 @@
 """FileSink: a batch's files appear together, a replay takes their place, a failed batch leaves nothing."""
 
+import json
+import os
 import shutil
+import subprocess
+import sys
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from kafka_direct.errors import ArgumentTypeError, ConfigError, Fenced
 from kafka_direct.offsets import OffsetRange
 from kafka_direct.sinks import FileSink
 from kafka_direct.sinks.files.store import Attempt
+from kafka_direct.testing import wait_until
 
 
 def texts(folder):
@@ -70,10 +77,10 @@ def test_a_driver_that_was_frozen_in_publishing_replaces_no_batch(sc, batch_rdd,
         with FileSink(str(tmp_path)).batch(batch_rdd(OffsetRange("t", 0, 0, 5))) as folder:
             sc.parallelize([value], 1).saveAsTextFile(folder)
 
-    def thaw_late(attempt):
+    def thaw_late(attempt, content):
         if next(frozen, False):
             write("the successor's")
-        write_content(attempt)
+        write_content(attempt, content)
 
     write_content, frozen = Attempt._write_content, iter([True])
     monkeypatch.setattr(Attempt, "_write_content", thaw_late)
@@ -166,7 +173,73 @@ def test_without_lasting_batch_ids_there_is_no_replay_to_recognise(run_stream, k
 
 
 @pytest.mark.parametrize("path", ["s3a://bucket/x", "gs://bucket/x"])
-def test_object_stores_are_refused(path):
-    """They rename file by file: a reader would see half a batch."""
+def test_object_stores_are_refused(sc, path):
+    """They rename file by file: a reader would see half a batch. Spark need not have their jars to know them."""
     with pytest.raises(ConfigError, match="cannot rename a folder at once"):
         FileSink(path)
+
+
+def test_equal_ranges_of_a_topic_that_was_made_anew_are_not_replaced(sc, batch_rdd, tmp_path):
+    """The checkpoint was thrown away, and ids and offsets begin again at 0: only the topic's id tells the batches apart."""
+    sink = FileSink(str(tmp_path))
+
+    def write(value, topic_id):
+        batch = batch_rdd(OffsetRange("t", 0, 0, 5))
+        if topic_id is not None:
+            batch.topicIds = lambda: {"t": topic_id}
+        with sink.batch(batch) as folder:
+            sc.parallelize([value], 1).saveAsTextFile(folder)
+
+    write("by a version without ids", None)
+    write("replay", "one")
+    with pytest.raises(ConfigError, match=r'holds \{"topics": \{"t": "one"\}.* of a topic that was created anew'):
+        write("of the new topic", "anew")
+    assert texts(tmp_path / "batch=7") == ["replay"]
+
+
+def test_a_query_does_not_replace_another_ones_batch(sc, batch_rdd, tmp_path):
+    """A query with a new checkpoint counts from 0 again; an id that nobody gave replaces neither."""
+    session, sink, told = SparkSession(sc), FileSink(str(tmp_path / "out")), []
+
+    def write(_, batch_id):
+        try:
+            with sink.batch(batch_id) as folder:
+                sc.parallelize(["written"], 1).saveAsTextFile(folder)
+        except ConfigError as error:
+            told.append(str(error))
+        else:
+            told.append("written")
+
+    def run(checkpoint, batches):
+        rows = session.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+        writer = rows.writeStream.foreachBatch(write).option("checkpointLocation", str(tmp_path / checkpoint))
+        query = writer.start()
+        try:
+            wait_until(lambda: len(told) >= batches, f"{batches} batches", timeout=60)
+        finally:
+            query.stop()
+
+    run("one", 1)
+    assert set(told) == {"written"}
+    told.clear()
+    run("two", 1)
+    assert '"query": ' in told[0]
+    assert "give this stream a folder of its own" in told[0]
+    with pytest.raises(ConfigError, match="made of nobody knows what"), sink.batch(0):
+        pass
+
+
+def test_a_query_is_known_where_its_thread_is_not_pythons(tmp_path):
+    """One query alone is known; of two, FileSink guesses none, and a frame knows its own."""
+    job = Path(__file__).with_name("two_queries_job.py")
+    environment = {**os.environ, "PYSPARK_PIN_THREAD": "false"}
+    run = subprocess.run([sys.executable, job, tmp_path], env=environment, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr[-3000:]
+    said = json.loads(run.stdout.splitlines()[-1])
+
+    assert said["first"] == ["written", True]
+    assert "give this stream a folder of its own" in said["second"][0]
+    assert texts(tmp_path / "out/batch=0") == ["first"]
+    for name in ("third", "fourth"):
+        assert said[name][0].startswith("2 queries run here")
+        assert said[name][1] is True
