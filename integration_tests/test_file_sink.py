@@ -180,7 +180,7 @@ def test_object_stores_are_refused(sc, path):
 
 
 def test_equal_ranges_of_a_topic_that_was_made_anew_are_not_replaced(sc, batch_rdd, tmp_path):
-    """The checkpoint was thrown away, and ids and offsets begin again at 0: only the topic's id tells the batches apart."""
+    """The checkpoint was thrown away, ids and offsets begin again at 0: only the topic's id tells the batches apart."""
     sink = FileSink(str(tmp_path))
 
     def write(value, topic_id):

@@ -9,6 +9,7 @@ from threading import Event
 
 from pyspark.sql import SparkSession
 
+from kafka_direct.errors import ConfigError
 from kafka_direct.sinks import FileSink
 from kafka_direct.sinks.query import find_query
 
@@ -32,7 +33,7 @@ def main():
                 with sink.batch(batch_id) as place:
                     session.sparkContext.parallelize([name], 1).saveAsTextFile(place)
                 said[name].append("written")
-            except Exception as error:
+            except ConfigError as error:
                 said[name].append(str(error))
             said[name].append(find_query(session.sparkContext, frame) == ids[name].id)
             done[name].set()

@@ -108,7 +108,8 @@ def test_a_file_system_that_nobody_knows_is_said_once(at, caplog):
         for _ in range(2):
             at("future")
             at("hdfs")
-    assert [record.getMessage() for record in caplog.records] == [
+    (told,) = [record.getMessage() for record in caplog.records]
+    assert told == (
         "it is not known whether the future: file system of lake://x/orders renames a folder at once; if it does it "
         "file by file, readers see parts of a batch: write to HDFS or a disk then."
-    ]
+    )

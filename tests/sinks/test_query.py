@@ -34,7 +34,7 @@ def test_the_thread_says_it(monkeypatch):
 
 
 def test_the_only_query_that_runs_is_the_one(monkeypatch):
-    """foreachBatch is called while its query runs; without a query there is none."""
+    """A query runs while its function of foreachBatch does; without a query there is none."""
     running(monkeypatch, a="one")
     assert find_query(context()) == "a"
     running(monkeypatch)

@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from py4j.java_gateway import is_instance_of
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
 from kafka_direct.errors import ConfigError
@@ -68,7 +68,7 @@ def check_class(context: SparkContext, path: str) -> None:
     """
     try:
         files = _innermost(context, _open(context, _path(context, path)))
-    except (OSError, PySparkException):  # such as a host without an address: the first batch says so
+    except (Py4JError, PySparkException):  # such as a host without an address: the first batch says so
         return
     if not _is_view(context, files):
         _judge(path, _scheme(files), is_at_once=True)
@@ -127,14 +127,14 @@ def _warn(text: str) -> None:
 def _open(context: SparkContext, place: Any) -> Any:
     path = place.toString()
     try:
-        with translated(path):
-            return place.getFileSystem(context._jsc.hadoopConfiguration())  # noqa: SLF001
-    except OSError as error:
-        if "No FileSystem for scheme" not in str(error) and "ClassNotFound" not in str(error):
+        return place.getFileSystem(context._jsc.hadoopConfiguration())  # noqa: SLF001
+    except Py4JJavaError as error:
+        reason = str(error.java_exception.getMessage()).partition("\n")[0]
+        if "No FileSystem for scheme" not in reason and "ClassNotFound" not in reason:
             raise
         check_text(path)  # its jar would not help
         raise ConfigError(
-            f"Spark's JVM has no file system for {public(path)}; add its jar with spark.jars.packages."
+            f"Spark's JVM has no file system for {public(path)} ({reason}); add its jar with spark.jars.packages."
         ) from None
 
 
