@@ -12,8 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kafka_direct.errors import ArgumentTypeError, ConfigError, Fenced
-from kafka_direct.offsets import OffsetRange
+from kafka_direct.offsets import LogOwner, OffsetRange, Origin
 from kafka_direct.sinks import FileSink
+from kafka_direct.sinks.files.content import Content
 from kafka_direct.sinks.files.store import Attempt
 from kafka_direct.testing import wait_until
 
@@ -180,13 +181,12 @@ def test_object_stores_are_refused(sc, path):
 
 
 def test_equal_ranges_of_a_topic_that_was_made_anew_are_not_replaced(sc, batch_rdd, tmp_path):
-    """The checkpoint was thrown away, ids and offsets begin again at 0: only the topic's id tells the batches apart."""
+    """The checkpoint was thrown away, ids and offsets begin at 0: only the topic's id tells the batches apart."""
     sink = FileSink(str(tmp_path))
 
     def write(value, topic_id):
         batch = batch_rdd(OffsetRange("t", 0, 0, 5))
-        if topic_id is not None:
-            batch.topicIds = lambda: {"t": topic_id}
+        batch.origin = lambda: Origin(topic_ids={} if topic_id is None else {"t": topic_id})
         with sink.batch(batch) as folder:
             sc.parallelize([value], 1).saveAsTextFile(folder)
 
@@ -195,6 +195,35 @@ def test_equal_ranges_of_a_topic_that_was_made_anew_are_not_replaced(sc, batch_r
     with pytest.raises(ConfigError, match=r'holds \{"topics": \{"t": "one"\}.* of a topic that was created anew'):
         write("of the new topic", "anew")
     assert texts(tmp_path / "batch=7") == ["replay"]
+
+
+def test_of_two_drivers_of_one_log_the_newer_goes_on(sc, batch_rdd, tmp_path):
+    """The older one ends nothing of the newer one's, whether that is about to write, has claimed as late, or is done."""
+
+    def batch(epoch):
+        made = batch_rdd(OffsetRange("t", 0, 0, 5))
+        made.origin = lambda: Origin(owner=LogOwner("log", epoch))
+        return made
+
+    def write(epoch, meanwhile=lambda: None):
+        with FileSink(str(tmp_path)).batch(batch(epoch)) as folder:
+            sc.parallelize([f"driver {epoch}"], 1).saveAsTextFile(folder)
+            meanwhile()
+
+    def fenced(epoch, meanwhile=lambda: None):
+        with pytest.raises(Fenced, match="another driver has begun"):
+            write(epoch, meanwhile)
+
+    write(1)
+    write(3, meanwhile=lambda: fenced(2))
+    fenced(2)
+    assert texts(tmp_path / "batch=7") == ["driver 3"]
+
+    at_once = Attempt(sc, str(tmp_path), 7, Content.of_stream(batch(5).offsetRanges(), batch(5).origin()))
+    fenced(4, meanwhile=lambda: at_once._files.create(at_once._claim).close())
+    write(6)
+    assert texts(tmp_path / "batch=7") == ["driver 6"]
+    assert [path.name for path in tmp_path.iterdir()] == ["batch=7"]
 
 
 def test_a_query_does_not_replace_another_ones_batch(sc, batch_rdd, tmp_path):

@@ -6,17 +6,21 @@ from types import SimpleNamespace
 import pytest
 
 from kafka_direct.errors import ConfigError
-from kafka_direct.offsets import OffsetRange
+from kafka_direct.offsets import LogOwner, OffsetRange, Origin
 from kafka_direct.sinks import FileSink
 from kafka_direct.sinks.files import filesystem
-from kafka_direct.sinks.files.content import Content
+from kafka_direct.sinks.files.content import Content, driver_in
 
 RANGES = (OffsetRange("t", 0, 0, 5), OffsetRange("u", 0, 3, 3))
 OLD_TEXT = '{"ranges": [["t", 0, 0, 5], ["u", 0, 3, 3]]}'  # as versions wrote it that knew no ids
 
 
 def content(**topic_ids):
-    return Content.of_ranges(RANGES, topic_ids)
+    return Content.of_stream(RANGES, Origin(topic_ids=topic_ids))
+
+
+def by(log, epoch):
+    return Content.of_stream(RANGES, Origin(owner=LogOwner(log, epoch)))
 
 
 def test_a_replay_is_the_same_content():
@@ -33,7 +37,7 @@ def test_a_replay_is_the_same_content():
 def test_equal_ranges_of_a_topic_that_was_made_anew_are_others():
     """The offsets begin again at 0, so only the id tells the topics apart."""
     assert not content(t="anew", u="two").is_in(content(t="one", u="two").text())
-    assert not Content.of_ranges(RANGES[:1], {}).is_in(OLD_TEXT)
+    assert not Content.of_stream(RANGES[:1], Origin()).is_in(OLD_TEXT)
 
 
 @pytest.mark.parametrize("text", ["", "half of {", "[]", "7", '{"ranges": []}', '{"topics": 3}', '{"query": "a"}'])
@@ -41,6 +45,20 @@ def test_what_is_not_known_is_of_others(text):
     """A torn or foreign file is never taken for the same batch."""
     assert not content(t="one").is_in(text)
     assert not Content.of_query("b").is_in(text)
+
+
+def test_of_two_drivers_of_one_log_the_newer_is_known():
+    """Epochs of different logs say nothing about each other, and what names no driver is not newer."""
+    older, newer = by("a-1", 9), by("a-1", 10)
+    assert older.is_behind(newer.driver)
+    assert older.is_behind(driver_in(newer.text()))
+    assert not newer.is_behind(older.driver)
+    assert not newer.is_behind(newer.driver)
+    assert newer.is_in(older.text())
+    for driver in (by("b", 99).driver, "", "ab12", driver_in(OLD_TEXT), driver_in("[]"), driver_in("torn {")):
+        assert not older.is_behind(driver)
+    assert not by("", 0).is_behind("-7")
+    assert not content().is_behind(newer.driver)
 
 
 def test_a_query_is_known_by_its_id():

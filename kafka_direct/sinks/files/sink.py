@@ -16,7 +16,7 @@ from .content import Content
 from .store import Attempt, active_context, require_context
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from pyspark import RDD, SparkContext
 
@@ -92,6 +92,4 @@ def _identify(context: SparkContext, batch: Any) -> tuple[int, Content | None]:
             "give the stream's own RDD, as foreachRDD has it, or the batch id of foreachBatch; this is a "
             f"{type(batch).__name__}."
         )
-    # Batches of a version that knew no ids of topics have none either.
-    topic_ids: Mapping[str, str] = getattr(batch, "topicIds", dict)()
-    return batch.batchId(), Content.of_ranges(batch.offsetRanges(), topic_ids)
+    return batch.batchId(), Content.of_stream(batch.offsetRanges(), batch.origin())

@@ -11,11 +11,14 @@ from pyspark import SparkContext
 
 from kafka_direct.errors import ConfigError, Fenced
 
+from .content import driver_in
+
 if TYPE_CHECKING:
     from .content import Content
 
 # In the folder of a batch: what the batch is made of. Spark's readers leave out names that begin with _.
 CONTENT = "_kafka_direct.json"
+CLAIM = ".turn"
 
 
 def active_context() -> SparkContext | None:
@@ -33,7 +36,8 @@ class Attempt:
     """An attempt writes to a hidden folder, and renames it to the batch's folder in the end.
 
     Its claim is an empty file beside the hidden folder. The next attempt deletes the claim, and then the folder. A
-    driver that was frozen half way may write on after that: without the claim it would publish the second half.
+    driver that was frozen half way may write on after that: without the claim it would publish the second half. The
+    claim's name has the driver. One that is older than another of its log ends nobody's attempt, and ends itself.
     `content` says what the batch is made of: the same in each replay, None if it is not known.
     """
 
@@ -44,20 +48,26 @@ class Attempt:
         self._hidden = hadoop.Path(self.folder)
         self._final = hadoop.Path(f"{path}/batch={batch_id}")
         self._replaced = hadoop.Path(f"{self.folder}.old")
-        self._claim = hadoop.Path(f"{self.folder}.turn")
+        driver = "" if content is None else content.driver
+        self._claim = hadoop.Path(f"{self.folder}.{driver}{CLAIM}")
         self._hidden_content, self._final_content = (hadoop.Path(f, CONTENT) for f in (self._hidden, self._final))
-        self._earlier = [hadoop.Path(f"{path}/.batch={batch_id}.*{kind}") for kind in (".turn", "")]
+        self._attempts = hadoop.Path(f"{path}/.batch={batch_id}.*")
         self._files = self._hidden.getFileSystem(configuration)
         # FileSystem.rename would move a folder into one that is there; this one refuses.
         self._context = _file_context(hadoop.FileContext, self._files.getUri(), configuration)
         self._no_options = sc._gateway.new_array(getattr(hadoop, "Options$Rename"), 0)  # noqa: SLF001
 
     def claim(self) -> None:
-        """End all earlier attempts at the batch: first their claims, then what they have written."""
+        """End all earlier attempts at the batch: first their claims, then what they have written.
+
+        Raises:
+            ConfigError: the batch that is there is another one.
+            Fenced: a newer driver of the same log has written it, or is at it.
+        """
         self._refuse_other_content()
-        for pattern in self._earlier:
-            for found in self._files.globStatus(pattern) or ():
-                self._files.delete(found.getPath(), True)
+        earlier = self._find_attempts()
+        for path in sorted(earlier, key=lambda found: not found.getName().endswith(CLAIM)):
+            self._files.delete(path, True)
         self._files.create(self._claim).close()
 
     def publish(self) -> None:
@@ -71,10 +81,9 @@ class Attempt:
             self._write_content(self._content)
         # The claim is looked at after the last write, which may have created the folder again, and before the rename.
         # If the claim is there, nothing was deleted before; what is deleted from here on makes the rename fail.
+        self._find_attempts()
         if not self._files.exists(self._claim):
-            raise Fenced(
-                f"another driver has begun {self._final} since; this one must stop: run one driver per output."
-            )
+            raise self._fenced()
         if not is_written:
             raise ConfigError(f"nothing was written to {self.folder}: write the batch to the folder that is given.")
         is_there = self._files.exists(self._final)
@@ -95,12 +104,25 @@ class Attempt:
     def _rename(self, source: Any, target: Any) -> None:
         self._context.rename(source, target, self._no_options)
 
+    def _find_attempts(self) -> list[Any]:
+        """What attempts at the batch have left, this one too, if none is of a newer driver."""
+        found = [status.getPath() for status in self._files.globStatus(self._attempts) or ()]
+        claims = [path.getName() for path in found if path.getName().endswith(CLAIM)]
+        if self._content is not None and any(self._content.is_behind(name.split(".")[-2]) for name in claims):
+            raise self._fenced()
+        return found
+
+    def _fenced(self) -> Fenced:
+        return Fenced(f"another driver has begun {self._final} since; this one must stop: run one driver per output.")
+
     def _refuse_other_content(self) -> None:
         """Refuse to replace a batch of another stream, or of a log that was thrown away: its records would be lost."""
         if not self._files.exists(self._final_content):
             return
         with closing(self._files.open(self._final_content)) as file:
             there = bytes(file.readAllBytes()).decode("utf-8", "replace")
+        if self._content is not None and self._content.is_behind(driver_in(there)):
+            raise self._fenced()
         if self._content is None or not self._content.is_in(there):
             ours = "made of nobody knows what" if self._content is None else f"made of {self._content.text()[:300]}"
             raise ConfigError(
