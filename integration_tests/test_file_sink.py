@@ -198,7 +198,7 @@ def test_equal_ranges_of_a_topic_that_was_made_anew_are_not_replaced(sc, batch_r
 
 
 def test_of_two_drivers_of_one_log_the_newer_goes_on(sc, batch_rdd, tmp_path):
-    """With a new checkpoint ids and offsets begin at 0 again: only the id of the topic tells the batches apart."""
+    """The older one ends nothing of the newer one's, whether that is writing, has claimed as late, or is done."""
 
     def batch(epoch):
         made = batch_rdd(OffsetRange("t", 0, 0, 5))
