@@ -21,6 +21,7 @@ _KINDS = {
     "stream": (1, "kafka_direct.dstream.compute:Compute"),
     "stream-name": (1, "kafka_direct.dstream.stream:DirectKafkaInputDStream"),
     "output": (1, "kafka_direct.dstream.compute:Output"),
+    "derived-output": (1, "kafka_direct.dstream.compute:DerivedOutput"),
     "transformation": (1, "kafka_direct.dstream.compute:Transformation"),
     "elements": (1, "kafka_direct.decode.elements:Elements"),
     "client-params": (1, "kafka_direct.options.client_params:ClientParams"),

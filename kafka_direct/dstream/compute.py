@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any
 
 from kafka_direct.checkpointed import persisted
+from kafka_direct.errors import ArgumentTypeError
+from kafka_direct.output_call import OutputCall, calling, mark
 
 from . import jvm
+from .origin import Origin
 from .process import process
 from .spec import StreamSpec
 
@@ -61,8 +65,10 @@ class Transformation:
         self._takes_time = takes_time
 
     def __call__(self, time: datetime, _: RDD[Any]) -> Any:
-        rdd = process.running[self._stream].rdd(batch_time_ms(time))
-        return self._function(time, rdd) if self._takes_time else self._function(rdd)
+        return self._call(time, process.running[self._stream].rdd(batch_time_ms(time)))
+
+    def _call(self, time: datetime, rdd: RDD[Any]) -> Any:
+        return _apply(self._function, time if self._takes_time else None, rdd)
 
     @classmethod
     def revived(cls, _version: int, state: dict[str, Any]) -> Transformation:
@@ -78,10 +84,55 @@ class Output(Transformation):
 
     _kind = "output"
 
+    def _call(self, time: datetime, rdd: KafkaRDD) -> None:
+        with calling(OutputCall(lambda: rdd, lambda: True)):
+            super()._call(time, rdd)
+
+
+class DerivedOutput:
+    """Calls a user's output function with the RDD that a stream made of a direct stream has for a batch."""
+
+    def __init__(self, origin: Origin, function: Callable[..., Any], *, takes_time: bool) -> None:
+        self._origin = origin
+        self._function = function
+        self._takes_time = takes_time
+
     def __call__(self, time: datetime, rdd: RDD[Any]) -> None:
-        super().__call__(time, rdd)
+        # Nothing is looked up here: an output that saves to no sink has no use for it.
+        def batch_rdd() -> KafkaRDD:
+            return process.running[self._origin.stream()].rdd(batch_time_ms(time))
+
+        call = OutputCall(batch_rdd, lambda: jvm.keeps_partitions(rdd._jrdd, batch_rdd().blank_jrdd()))
+        mark(rdd, call)
+        with calling(call):
+            _apply(self._function, time if self._takes_time else None, rdd)
+
+    @classmethod
+    def revived(cls, _version: int, state: dict[str, Any]) -> DerivedOutput:
+        return cls(Origin.of_state(state["origin"]), state["function"], takes_time=state["takes_time"])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        state = {"origin": self._origin.state(), "function": self._function, "takes_time": self._takes_time}
+        return persisted(self, "derived-output", state)
+
+
+def _apply(function: Callable[..., Any], time: datetime | None, rdd: RDD[Any]) -> Any:
+    return function(rdd) if time is None else function(time, rdd)
 
 
 def batch_time_ms(time: datetime) -> int:
     """Spark's batch time, which PySpark passes as a local datetime."""
     return round(time.timestamp() * 1000)
+
+
+def takes_time(func: Callable[..., Any]) -> bool:
+    """Whether the function is `func(time, rdd)`; else it is `func(rdd)`."""
+    parameters = inspect.signature(func).parameters.values()
+    required = [
+        p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty
+    ]
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters) and not required:
+        return True
+    if len(required) in (1, 2):
+        return len(required) == 2
+    raise ArgumentTypeError(f"{func!r} must take (rdd) or (time, rdd).")

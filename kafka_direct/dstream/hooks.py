@@ -9,6 +9,7 @@ Contexts without a direct stream work as before.
 |---|---|
 | StreamingContext.start | reads the logs of the context's direct streams |
 | StreamingContext.stop | commits finished batches before Spark stops, and closes clients afterwards |
+| DStream.foreachRDD | tells sinks the batch, if the stream was made of a direct stream (docs/decisions/0070) |
 | TransformFunction.call | checks batches that have waited; passes RDDs as a list (docs/decisions/0032) |
 | TransformFunctionSerializer.dumps | commits finished batches before Spark's checkpoint is written |
 """
@@ -20,10 +21,11 @@ import traceback
 from typing import TYPE_CHECKING, Any
 
 from pyspark.streaming import StreamingContext
+from pyspark.streaming.dstream import DStream
 from pyspark.streaming.util import TransformFunction, TransformFunctionSerializer
 
 from . import jvm
-from .compute import Compute
+from .compute import Compute, DerivedOutput, takes_time
 from .context import has_streams, streams_of
 from .process import process
 
@@ -36,6 +38,7 @@ def install() -> None:
     """Wrap what the table above lists, once in a process."""
     StreamingContext.start = _wrapped(StreamingContext.start, _start)
     StreamingContext.stop = _wrapped(StreamingContext.stop, _stop)
+    DStream.foreachRDD = _wrapped(DStream.foreachRDD, _foreach_rdd)
     TransformFunction.call = _wrapped(TransformFunction.call, _call)
     TransformFunctionSerializer.dumps = _wrapped(TransformFunctionSerializer.dumps, _dumps)
 
@@ -73,6 +76,16 @@ def _stop(
     if streams is not None:
         streams.close()
         process.end(streams)
+
+
+def _foreach_rdd(foreach_rdd: Callable[..., None], stream: DStream[Any], func: Callable[..., Any]) -> None:
+    origin = streams_of(stream._ssc).origin(stream._jdstream) if has_streams(stream._ssc) else None
+    if origin is None:
+        foreach_rdd(stream, func)
+        return
+    output = DerivedOutput(origin, func, takes_time=takes_time(func))
+    function = TransformFunction(stream._sc, output, stream._jrdd_deserializer)
+    stream._sc._jvm.PythonDStream.callForeachRDD(stream._jdstream, function)
 
 
 def _call(call: Callable[..., Any], function: TransformFunction, milliseconds: int, jrdds: Any) -> Any:

@@ -13,7 +13,7 @@ from py4j.protocol import Py4JJavaError
 from kafka_direct.offsets import OutputTimes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from pyspark import SparkContext
     from pyspark.streaming import StreamingContext
@@ -24,6 +24,7 @@ STATELESS = {
     *(f"{_PACKAGE}.dstream.{kind}DStream" for kind in ("ConstantInput", "ForEach", "Transformed", "Union")),
     *(f"{_PACKAGE}.api.python.{kind}DStream" for kind in ("PythonTransformed", "PythonTransformed2")),
 }
+ONE_TO_ONE = "org.apache.spark.OneToOneDependency"
 CLOCK = "spark.streaming.clock"  # Spark's own tests set it
 
 # How long a checkpoint or a stop waits for Spark's listener bus to hand over the batches that are done.
@@ -113,15 +114,13 @@ def remember_ms(ssc: StreamingContext, input_id: int) -> int:
 def output_times(ssc: StreamingContext, input_id: int) -> OutputTimes:
     """When the outputs that read an input run. Known once the context has started."""
     graph = ssc._jssc.ssc().graph()
-    slides = {o.slideDuration().milliseconds() for o in graph.getOutputStreams() if _reads(o, input_id)}
+    slides = {o.slideDuration().milliseconds() for o in graph.getOutputStreams() if input_id in input_ids(o)}
     return OutputTimes(zero_ms=graph.zeroTime().milliseconds(), slides_ms=frozenset(slides))
 
 
-def _reads(stream: Any, input_id: int) -> bool:
-    if stream.getClass().getSimpleName() == "ConstantInputDStream":
-        return bool(stream.id() == input_id)
-    parents = stream.dependencies()
-    return any(_reads(parents.apply(i), input_id) for i in range(parents.size()))
+def input_ids(stream: Any) -> set[int]:
+    """The ids of the inputs that a stream comes from, by whatever way."""
+    return {int(found.id()) for found in _ancestors([stream]) if found.dependencies().size() == 0}
 
 
 def needs_old_times(ssc: StreamingContext) -> bool:
@@ -132,17 +131,35 @@ def needs_old_times(ssc: StreamingContext) -> bool:
     graph = ssc._jssc.ssc().graph()
     if graph.rememberDuration() is not None:
         return True
-    seen, waiting = set(), [*graph.getInputStreams(), *graph.getOutputStreams()]
+    ends = [*graph.getInputStreams(), *graph.getOutputStreams()]
+    return any(stream.getClass().getName() not in STATELESS for stream in _ancestors(ends))
+
+
+def _ancestors(streams: Iterable[Any]) -> Iterator[Any]:
+    """Streams and all that they are made of, each once."""
+    seen, waiting = set(), list(streams)
     while waiting:
         stream = waiting.pop()
         if stream in seen:
             continue
         seen.add(stream)
-        if stream.getClass().getName() not in STATELESS:
-            return True
+        yield stream
         parents = stream.dependencies()
         waiting += [parents.apply(i) for i in range(parents.size())]
-    return False
+
+
+def keeps_partitions(jrdd: Any, ground: Any) -> bool:
+    """Whether partition i of an RDD is made of partition i of `ground` and of nothing else.
+
+    Spark says so of each step between them. A checkpoint of the RDD takes the steps away.
+    """
+    rdd, ground_id = jrdd.rdd(), ground.id()
+    while rdd.id() != ground_id:
+        steps = rdd.dependencies()
+        if steps.size() != 1 or steps.apply(0).getClass().getName() != ONE_TO_ONE:
+            return False
+        rdd = steps.apply(0).rdd()
+    return True
 
 
 def zero_ms(ssc: StreamingContext) -> int:

@@ -109,6 +109,10 @@ class KafkaRDD(PipelinedRDD):
         """The ranges that are read: without empty ones, and without accepted losses."""
         return [OffsetRange(*self._reader.ranges[index]) for index in self._full()]
 
+    def blank_jrdd(self) -> Any:
+        """The JVM RDD at the ground of whatever is made of this RDD without a shuffle; batches share it."""
+        return self._partitions._jrdd
+
     def groupId(self) -> str | None:
         """The consumer group to which finished batches are committed; None if there is none."""
         return self._reader.params.group_id

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from kafka_direct.offsets import SavedPositions
 from kafka_direct.options import ClientParams, Subscription, refuse_literal_secrets
 
 from . import hooks, jvm
-from .compute import Compute, Output, Transformation
+from .compute import Compute, Output, Transformation, takes_time
 from .context import streams_of
 from .process import process
 from .spec import StreamSpec, parse_from_offsets
@@ -53,13 +52,13 @@ class DirectKafkaInputDStream(DStream[Any]):
 
     def foreachRDD(self, func: Callable[..., None]) -> None:
         """Apply `func(rdd)` or `func(time, rdd)` to each batch's KafkaRDD."""
-        output = Output(self.name, func, takes_time=_takes_time(func))
+        output = Output(self.name, func, takes_time=takes_time(func))
         function = TransformFunction(self._sc, output, self._jrdd_deserializer)
         self._sc._jvm.PythonDStream.callForeachRDD(self._jdstream, function)
 
     def transform(self, func: Callable[..., RDD[Any]]) -> TransformedDStream[Any]:
         """A stream of what `func(rdd)` or `func(time, rdd)` makes of each batch's KafkaRDD."""
-        return TransformedDStream(self, Transformation(self.name, func, takes_time=_takes_time(func)))
+        return TransformedDStream(self, Transformation(self.name, func, takes_time=takes_time(func)))
 
     def commitAsync(self, offsetRanges: Sequence[OffsetRange], callback: CommitCallback | None = None) -> None:
         """Commit the ends of ranges to the consumer group, once the batch that reads them has succeeded.
@@ -82,19 +81,6 @@ class DirectKafkaInputDStream(DStream[Any]):
     def __reduce__(self) -> tuple[Any, ...]:
         # An output operation may hold the stream, for commitAsync; in a checkpoint its name is enough.
         return persisted(self, "stream-name", self.name)
-
-
-def _takes_time(func: Callable[..., Any]) -> bool:
-    """Whether the function is `func(time, rdd)`; else it is `func(rdd)`."""
-    parameters = inspect.signature(func).parameters.values()
-    required = [
-        p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty
-    ]
-    if any(p.kind is p.VAR_POSITIONAL for p in parameters) and not required:
-        return True
-    if len(required) in (1, 2):
-        return len(required) == 2
-    raise ArgumentTypeError(f"{func!r} must take (rdd) or (time, rdd).")
 
 
 @public()

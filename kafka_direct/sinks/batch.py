@@ -9,11 +9,13 @@ from pyspark import RDD
 
 from kafka_direct.errors import ArgumentTypeError, ConfigError
 from kafka_direct.offsets import Origin
+from kafka_direct.output_call import call_of, running_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from kafka_direct.offsets import Loss, OffsetRange, TopicPartition
+    from kafka_direct.output_call import OutputCall
 
 
 @runtime_checkable
@@ -25,6 +27,51 @@ class BatchRDD(Protocol):
     def origin(self) -> Origin: ...
     def batchId(self) -> int: ...
     def groupId(self) -> str | None: ...
+
+
+def find_batch(rdd: RDD[Any]) -> BatchRDD:
+    """The stream's own RDD of the batch that `rdd` belongs to: the one it carries, else the one that is output now."""
+    source, call = _trace(rdd)
+    call = call or running_call()
+    if source is None and call is not None:
+        source = call.batch_rdd()
+    if source is None:
+        raise ConfigError(
+            "nothing says of which batch this RDD is: save it on the thread of the function given to foreachRDD, or "
+            "name the batch by the RDD that this function got, as in save(..., source=rdd)."
+        )
+    return source
+
+
+def find_ranges(rdd: RDD[Any]) -> BatchRDD:
+    """The stream's own RDD of the batch, if its ranges are the partitions of `rdd`, one for one."""
+    source, call = _trace(rdd)
+    if source is None and call is not None:
+        batch = call.batch_rdd()
+        source = batch if call.keeps_ranges() else None
+    if source is None:
+        raise ConfigError(
+            "the partitions of this RDD are not its batch's offset ranges any more (a shuffle, union, coalesce, window "
+            "or checkpoint): use save(...), which writes the whole batch in one transaction."
+        )
+    return source
+
+
+def _trace(rdd: RDD[Any]) -> tuple[BatchRDD | None, OutputCall | None]:
+    """The RDD of a batch that `rdd` is made of, or the call of an output function that one of its steps was made for.
+
+    PySpark chains what keeps the partitions (`PipelinedRDD.prev`): map, filter, mapPartitions.
+    """
+    if not isinstance(rdd, RDD):
+        raise ArgumentTypeError(f"an RDD is saved, as foreachRDD gives it; this is a {type(rdd).__name__}.")
+    step: Any = rdd
+    while step is not None:
+        if isinstance(step, BatchRDD):
+            return step, None
+        if (call := call_of(step)) is not None:
+            return None, call
+        step = getattr(step, "prev", None)
+    return None, None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,27 +90,13 @@ class KafkaBatch:
     rdd: BatchRDD | None = field(default=None, repr=False, compare=False)
 
     @classmethod
-    def of(cls, rdd: RDD[Any]) -> KafkaBatch:
-        """The batch whose ranges are the partitions of `rdd`, one for one.
-
-        Partition i of a KafkaRDD is range i, and stays so through `map`, `filter`, `mapPartitions` and `cache`: PySpark
-        chains these (`PipelinedRDD.prev`). Everything else (a shuffle, `union`, `coalesce`) has no such chain.
+    def of(cls, rdd: RDD[Any], *, by_partition: bool = False) -> KafkaBatch:
+        """The batch that `rdd` belongs to; `by_partition`: only if partition i of `rdd` is range i of it.
 
         Raises:
-            ConfigError: the partitions of `rdd` are not the ranges any more.
+            ConfigError: the batch is not known, or the partitions of `rdd` are not its ranges any more.
         """
-        if not isinstance(rdd, RDD):
-            raise ArgumentTypeError(f"an RDD is saved, as foreachRDD gives it; this is a {type(rdd).__name__}.")
-        found: Any = rdd
-        while found is not None and not isinstance(found, BatchRDD):
-            found = getattr(found, "prev", None)
-        if found is None:
-            raise ConfigError(
-                "the partitions of this RDD are not its batch's offset ranges any more: after a shuffle (reduceByKey, "
-                "join, repartition, coalesce, union) or an operation of the stream (stream.map) nobody can tell which "
-                "range a partition holds; in foreachRDD of the stream itself save what map, filter or mapPartitions "
-                "make of its RDD, or with save(..., source=rdd) the whole batch in one transaction."
-            )
+        found = find_ranges(rdd) if by_partition else find_batch(rdd)
         try:
             batch_id = found.batchId()
         except ConfigError:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafka_direct.checkpointed import persisted, public
 from kafka_direct.errors import ArgumentTypeError
-from kafka_direct.sinks.batch import BatchRDD
+from kafka_direct.sinks.batch import find_batch
 from kafka_direct.sinks.output import Output
 from kafka_direct.sinks.query import find_query
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark import RDD, SparkContext
+
+    from kafka_direct.sinks.batch import BatchRDD
 
 
 @public("kafka_direct.sinks")
@@ -58,7 +60,7 @@ class FileSink:
 
     @contextmanager
     def batch(self, batch: RDD[Any] | int) -> Iterator[str]:
-        """The folder to write a batch to, named by the RDD of a stream or by the batch id of foreachBatch.
+        """The folder to write a batch to, named by an RDD of foreachRDD or by the batch id of foreachBatch.
 
         Raises:
             ConfigError: the stream has no checkpoint directory, and so no lasting batch ids; what is there under this
@@ -67,29 +69,25 @@ class FileSink:
             Fenced: another driver has begun the same batch since.
         """
         context = require_context()
-        batch_id, content = _identify(context, batch)
+        source = batch if isinstance(batch, int) else find_batch(batch)
+        batch_id, content = _identify(context, source)
         filesystem.check(context, self.path)
         attempt = Attempt(context, self.path, batch_id, content)
-        if not isinstance(batch, int):
-            self._output.refuse_second(batch)
+        if not isinstance(source, int):
+            self._output.refuse_second(source)
         attempt.claim()
         try:
             yield attempt.folder
             attempt.publish()
         finally:
             attempt.clear()
-        if not isinstance(batch, int):
-            self._output.note_saved(batch)
+        if not isinstance(source, int):
+            self._output.note_saved(source)
 
 
-def _identify(context: SparkContext, batch: Any) -> tuple[int, Content | None]:
+def _identify(context: SparkContext, batch: BatchRDD | int) -> tuple[int, Content | None]:
     """The id of a batch, and what it is made of, if that is known (see `Attempt`)."""
     if isinstance(batch, int):
         query = find_query(context)
         return batch, None if query is None else Content.of_query(query)
-    if not isinstance(batch, BatchRDD):
-        raise ArgumentTypeError(
-            "give the stream's own RDD, as foreachRDD has it, or the batch id of foreachBatch; this is a "
-            f"{type(batch).__name__}."
-        )
     return batch.batchId(), Content.of_stream(batch.offsetRanges(), batch.origin())

@@ -67,7 +67,7 @@ class KafkaSink:
             Fenced: another driver writes this output.
             OutOfOrder: an earlier batch failed; it runs again, and this one after it, when the job is restarted.
         """
-        batch, store = KafkaBatch.of(rdd), self._store
+        batch, store = KafkaBatch.of(rdd, by_partition=True), self._store
         claim = self._claim_for(batch)
         new = store.find_new(claim, batch)
         if new:  # saved before anything can fail
@@ -83,8 +83,9 @@ class KafkaSink:
     def save(self, rdd: RDD[Any], *, source: RDD[Any] | None = None) -> bool:
         """Collect the batch, and write it on the driver in one transaction with all its offsets.
 
-        `source` is the stream's RDD if `rdd` was shuffled or aggregated. True if it was written, False if the batch is
-        in the output already or has no records: then nothing is computed.
+        The batch is that of `rdd`, or of the output function that runs; elsewhere, as on another thread, `source` names
+        it. True if it was written, False if the batch is in the output already or has no records: then nothing is
+        computed.
 
         Raises:
             Fenced, OutOfOrder: as `save_partitions`.

@@ -57,8 +57,9 @@ class SqlSink:
     def save(self, rdd: RDD[Any], write: Callable[[Any, list[Any]], object], *, source: RDD[Any] | None = None) -> bool:
         """Collect the batch, and call `write(cursor, rows)` on the driver in one transaction with its offsets.
 
-        `source` is the stream's RDD if `rdd` was shuffled or aggregated. True if it was written, False if the batch is
-        in the output already or has no records: then nothing is computed.
+        The batch is that of `rdd`, or of the output function that runs; elsewhere, as on another thread, `source` names
+        it. True if it was written, False if the batch is in the output already or has no records: then nothing is
+        computed.
 
         Raises:
             Fenced: another driver writes this output.
@@ -83,7 +84,7 @@ class SqlSink:
             ConfigError: the partitions of `rdd` are not the batch's ranges any more.
             Fenced, OutOfOrder: as `save`; out of a worker they come in the text of Spark's error.
         """
-        batch = KafkaBatch.of(rdd)
+        batch = KafkaBatch.of(rdd, by_partition=True)
         self._output.refuse_second(batch.rdd)
         claim, store = self._claim(batch), self.store
         store.save_start(claim, batch)
