@@ -158,11 +158,11 @@ def test_a_stream_writes_each_batch_to_its_folder(run_stream, kafka_topic, kafka
 
 
 def test_without_lasting_batch_ids_there_is_no_replay_to_recognise(run_stream, kafka_topic, tmp_path):
-    """A stream without a checkpoint is refused, and what has no batch id."""
+    """A stream without a checkpoint is refused, whatever is made of it, and what is no batch."""
     sink, told = FileSink(str(tmp_path)), []
 
     def save(rdd):
-        for wrong in (rdd, rdd.map(str)):
+        for wrong in (rdd, rdd.map(str), "batch 7"):
             try:
                 sink.batch(wrong).__enter__()
             except (ConfigError, ArgumentTypeError) as error:
@@ -170,7 +170,8 @@ def test_without_lasting_batch_ids_there_is_no_replay_to_recognise(run_stream, k
 
     run_stream(kafka_topic(), save, lambda: told)
     assert "lasting batch ids" in told[0]
-    assert "the stream's own RDD" in told[1]
+    assert told[1] == told[0]
+    assert "this is a str" in told[2]
 
 
 @pytest.mark.parametrize("path", ["s3a://bucket/x", "gs://bucket/x"])

@@ -11,9 +11,7 @@ from pyspark import TaskContext
 from pyspark.streaming import StreamingContext
 
 from kafka_direct import TopicPartition, createDirectStream
-from kafka_direct.broker.group.consumer_group import ConsumerGroup
 from kafka_direct.errors import ConfigError
-from kafka_direct.options import ClientParams
 from kafka_direct.sinks import FileSink, KafkaSink, SqlSink
 from kafka_direct.testing import wait_until
 
@@ -138,7 +136,11 @@ def test_what_is_made_of_a_stream_is_saved(ssc, params, kafka_topic, kafka_produ
 
 def test_a_shuffle_in_the_output_function_needs_no_source(ssc, params, kafka_topic, kafka_produce, tmp_path):
     """The batch is the one that the function was called for, also in foreachRDD of the direct stream itself."""
-    topic, direct, derived = kafka_topic(partitions=2), Results(tmp_path / "direct.db"), Results(tmp_path / "derived.db")
+    topic, direct, derived = (
+        kafka_topic(partitions=2),
+        Results(tmp_path / "direct.db"),
+        Results(tmp_path / "derived.db"),
+    )
     stream = createDirectStream(ssc, [topic], params)
     stream.foreachRDD(
         lambda rdd, to=direct: to.sink.save(rdd.map(lambda record: (record[1], 1)).reduceByKey(add), to.insert)
@@ -236,9 +238,7 @@ def test_a_window_that_slides_by_a_batch_is_saved_once_per_batch(ssc, params, ka
     ssc.start()
     for round_ in (1, 2):
         kafka_produce(topic, ["x"] * 4)
-        wait_until(
-            lambda total=4 * round_: sum(results.sink.positions().values()) == total, "the results", timeout=60
-        )
+        wait_until(lambda total=4 * round_: sum(results.sink.positions().values()) == total, "the results", timeout=60)
     wait_until(lambda: len(saved) == len(full), "the ends of both outputs", timeout=60)
 
     assert saved == full
@@ -304,22 +304,112 @@ def test_an_input_of_another_kind_in_an_output_is_refused(sc, params, kafka_topi
 
 
 def test_another_thread_names_the_batch(ssc, params, kafka_topic, kafka_produce, results):
-    """What keeps its chain carries the batch there; a shuffle needs source=, and any RDD that the function got will do."""
-    topic, told, threads = kafka_topic(), [], ThreadPoolExecutor(1)
-    stream = createDirectStream(ssc, [topic], params)
+    """What keeps its chain carries the batch there. A shuffle needs source=, for which the function's RDD will do."""
+    topic, told = kafka_topic(), []
 
     def save(rdd):
+        if rdd.isEmpty():
+            return
         counts = rdd.reduceByKey(add)
-        answer = threads.submit(results.sink.save, counts, results.insert).exception()
-        told.append(str(answer))
-        assert isinstance(answer, ConfigError)
-        assert threads.submit(results.sink.save, rdd.map(lambda row: row), results.insert, source=None).exception() in (
-            None,
-        )
+        with ThreadPoolExecutor(1) as thread:
+            told.append(str(thread.submit(results.sink.save, counts, results.insert).exception()))
+            told.append(thread.submit(results.sink.save, counts, results.insert, source=rdd.filter(bool)).result())
 
-    pairs_of(stream).foreachRDD(save)
+    pairs_of(createDirectStream(ssc, [topic], params)).foreachRDD(save)
     kafka_produce(topic, ["x", "x"])
     ssc.start()
-    wait_until(lambda: results.totals() == {"x": 2}, "the result", timeout=60)
+    wait_until(lambda: len(told) == 2, "both answers", timeout=60)
     assert "source=rdd" in told[0]
     assert len(told[0].split()) <= WORDS
+    assert told[1] is True
+    assert results.totals() == {"x": 2}
+
+
+def test_one_sink_for_two_outputs_of_a_batch_is_refused(ssc, params, kafka_topic, kafka_produce, results):
+    """The batch is one and the same, whatever was made of it: the second would pass for a replay."""
+    topic, told = kafka_topic(), []
+
+    def save(rdd):
+        try:
+            results.sink.save(rdd.map(lambda _: ("x", 1)), results.insert)
+        except ConfigError as error:
+            told.append(str(error))
+
+    stream = createDirectStream(ssc, [topic], params)
+    stream.foreachRDD(save)
+    pairs_of(stream).reduceByKey(add).foreachRDD(save)
+    kafka_produce(topic, ["x"])
+    ssc.start()
+    wait_until(lambda: told, "the refusal", timeout=60)
+    assert "saved to twice in one batch" in told[0]
+    assert results.totals() == {"x": 1}
+
+
+def test_kafka_and_files_take_what_is_made_of_a_stream(ssc, params, kafka_topic, kafka_produce, kafka, tmp_path):
+    """By range, whole, and as a folder for each batch."""
+    topic, by_range, whole = kafka_topic(partitions=2), kafka_topic(), kafka_topic()
+    sinks = [
+        KafkaSink({"bootstrap.servers": kafka.bootstrap_servers}, name, name=f"to-{name}") for name in (by_range, whole)
+    ]
+    files = FileSink(f"file:{tmp_path}/files")
+
+    def to_files(rdd):
+        with files.batch(rdd.map(str)) as folder:
+            rdd.saveAsTextFile(folder)
+
+    texts = createDirectStream(ssc, [topic], params).map(lambda record: (record[1], "1"))
+    texts.foreachRDD(sinks[0].save_partitions)
+    texts.groupByKey().mapValues(lambda ones: str(len(ones))).foreachRDD(sinks[1].save)
+    texts.reduceByKey(add).foreachRDD(to_files)
+    kafka_produce(topic, ["x", "y"], partition=0)
+    kafka_produce(topic, ["z"], partition=1)
+    ssc.start()
+    wait_until(
+        lambda: (
+            all(sum(sink.positions([topic]).values()) == 3 for sink in sinks) and lines(tmp_path) == ["x", "y", "z"]
+        ),
+        "the results",
+        timeout=60,
+    )
+
+
+def lines(folder):
+    found = [line for part in folder.glob("files/batch=*/part-*") for line in part.read_text().splitlines()]
+    return sorted(line[2] for line in found)  # "('x', '1')"
+
+
+def test_a_recovered_stream_saves_each_record_once(
+    sc, params, kafka_topic, kafka_produce, results, collected, tmp_path
+):
+    """Out of Spark's checkpoint no foreachRDD is called: what it needs is in there, and a replay is recognised."""
+    topic, checkpoint, is_failing = kafka_topic(partitions=2), str(tmp_path / "checkpoint"), tmp_path / "is-failing"
+    sink, insert = results.sink, results.insert
+
+    def save(rdd):
+        collected.add((sink.save(rdd, insert), rdd.count()))
+        if is_failing.exists():
+            raise RuntimeError("the output fails after its results are in the database")
+
+    def create():
+        collected.add("created")
+        context = StreamingContext(sc, INTERVAL)
+        context.checkpoint(checkpoint)
+        pairs_of(createDirectStream(context, [topic], params)).reduceByKey(add, 2).foreachRDD(save)
+        return context
+
+    written = 0
+    for is_failing_now in (True, False, False):
+        is_failing.touch() if is_failing_now else is_failing.unlink(missing_ok=True)
+        context = StreamingContext.getOrCreate(checkpoint, create)
+        context.start()
+        try:
+            kafka_produce(topic, ["x"] * 3)
+            written += 3
+            wait_until(lambda: results.totals() == {"x": written}, "the results", timeout=60)  # noqa: B023
+        finally:
+            context.stop(False, False)
+
+    assert results.totals() == {"x": 9}
+    assert collected.items.count("created") == 1
+    assert (False, 1) in collected.items  # the replay of what was in the database
+    assert sum(sink.positions().values()) == 9

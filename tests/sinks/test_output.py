@@ -3,12 +3,14 @@
 import pickle
 import sqlite3
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from pyspark import RDD
 
 from kafka_direct.errors import ArgumentTypeError, ConfigError
 from kafka_direct.offsets import Loss, LossCause, OffsetRange, Origin
+from kafka_direct.output_call import OutputCall, calling, mark
 from kafka_direct.sinks import KafkaSink, SqlSink
 from kafka_direct.sinks.batch import KafkaBatch
 from kafka_direct.sinks.output import Claim, Output
@@ -99,16 +101,53 @@ def test_a_batch_that_is_saved_is_not_computed(tmp_path):
     assert not save(Source())
 
 
-def test_ranges_are_found_through_the_steps_that_keep_partitions():
-    """Map and filter chain back to the stream's RDD; what has no chain is refused."""
+def call_for(source, *, keeps_ranges=True):
+    return OutputCall(lambda: source, lambda: keeps_ranges)
+
+
+def marked(call):
+    """The RDD that Spark made for a call."""
+    rdd = Derived()
+    mark(rdd, call)
+    return rdd
+
+
+def test_an_rdd_is_of_the_batch_that_it_was_made_of():
+    """Map and filter chain back to the stream's RDD, on any thread; of two batches the RDD's own counts."""
     source = Source()
     mapped = Derived(prev=Derived(prev=source))
 
-    assert KafkaBatch.of(mapped).rdd is KafkaBatch.of(source).rdd is source
-    with pytest.raises(ConfigError, match="not its batch's offset ranges any more"):
-        KafkaBatch.of(Derived(prev=Derived()))
+    with calling(call_for(Source())):
+        assert KafkaBatch.of(mapped).rdd is KafkaBatch.of(source).rdd is source
+        assert KafkaBatch.of(mapped, by_partition=True).rdd is source
+        assert KafkaBatch.of(Derived(prev=marked(call_for(source)))).rdd is source
+    assert KafkaBatch.of(Derived(prev=marked(call_for(source))), by_partition=True).rdd is source
     with pytest.raises(ArgumentTypeError, match="this is a list"):
         KafkaBatch.of([1, 2])
+
+
+def test_an_rdd_without_a_chain_is_of_the_batch_that_is_output_now():
+    """As long as that call lasts, and on its thread."""
+    source, shuffled, refused = Source(), Derived(prev=Derived()), "nothing says of which batch"
+    with calling(call_for(Source())):
+        with calling(call_for(source)):
+            assert KafkaBatch.of(shuffled).rdd is source
+            with ThreadPoolExecutor(1) as thread, pytest.raises(ConfigError, match=refused):
+                thread.submit(KafkaBatch.of, shuffled).result()
+        assert KafkaBatch.of(shuffled).rdd is not source
+    with pytest.raises(ConfigError, match=refused) as told:
+        KafkaBatch.of(shuffled)
+    assert len(str(told.value).split()) <= 35
+
+
+def test_partitions_are_ranges_only_if_each_step_says_so():
+    """The batch that is output now is not enough: its partitions may be anything."""
+    refused = "not its batch's offset ranges any more"
+    with calling(call_for(Source())):
+        for wrong in (Derived(prev=Derived()), marked(call_for(Source(), keeps_ranges=False))):
+            with pytest.raises(ConfigError, match=refused) as told:
+                KafkaBatch.of(wrong, by_partition=True)
+            assert len(str(told.value).split()) <= 35
 
 
 def test_a_batch_is_what_its_rdd_says():
