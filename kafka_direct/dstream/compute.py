@@ -10,7 +10,7 @@ from kafka_direct.errors import ArgumentTypeError
 from kafka_direct.output_call import OutputCall, calling, mark
 
 from . import jvm
-from .origin import Origin
+from .lineage import Lineage
 from .process import process
 from .spec import StreamSpec
 
@@ -92,15 +92,15 @@ class Output(Transformation):
 class DerivedOutput:
     """Calls a user's output function with the RDD that a stream made of a direct stream has for a batch."""
 
-    def __init__(self, origin: Origin, function: Callable[..., Any], *, takes_time: bool) -> None:
-        self._origin = origin
+    def __init__(self, lineage: Lineage, function: Callable[..., Any], *, takes_time: bool) -> None:
+        self._lineage = lineage
         self._function = function
         self._takes_time = takes_time
 
     def __call__(self, time: datetime, rdd: RDD[Any]) -> None:
         # Nothing is looked up here: an output that saves to no sink has no use for it.
         def batch_rdd() -> KafkaRDD:
-            return process.running[self._origin.stream()].rdd(batch_time_ms(time))
+            return process.running[self._lineage.stream()].rdd(batch_time_ms(time))
 
         call = OutputCall(batch_rdd, lambda: jvm.keeps_partitions(rdd._jrdd, batch_rdd().blank_jrdd()))
         mark(rdd, call)
@@ -109,10 +109,10 @@ class DerivedOutput:
 
     @classmethod
     def revived(cls, _version: int, state: dict[str, Any]) -> DerivedOutput:
-        return cls(Origin.of_state(state["origin"]), state["function"], takes_time=state["takes_time"])
+        return cls(Lineage.of_state(state["lineage"]), state["function"], takes_time=state["takes_time"])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        state = {"origin": self._origin.state(), "function": self._function, "takes_time": self._takes_time}
+        state = {"lineage": self._lineage.state(), "function": self._function, "takes_time": self._takes_time}
         return persisted(self, "derived-output", state)
 
 

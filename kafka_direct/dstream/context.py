@@ -15,7 +15,7 @@ from kafka_direct.hadoop import HadoopStores
 from . import jvm
 from .cycle import START_PAUSES
 from .driver import StreamDriver
-from .origin import Origin
+from .lineage import Lineage
 from .outcome import Outcome
 from .recovery import Recovery
 from .takeover import TakeOver
@@ -57,14 +57,14 @@ class ContextStreams:
         """Add a stream from a checkpoint; its log has its position."""
         self._drivers[spec.name] = StreamDriver(spec, self._ssc, self._stores.locate)
 
-    def origin(self, jdstream: Any) -> Origin | None:
+    def lineage(self, jdstream: Any) -> Lineage | None:
         """What a stream of Spark's comes from; None if no direct stream is among it."""
         stream = jdstream.dstream()
         names = {driver.spec.input_id: name for name, driver in self._drivers.items()}
         inputs = jvm.input_ids(stream)
         if not inputs & names.keys():
             return None
-        return Origin(
+        return Lineage(
             streams=tuple(sorted(names[id_] for id_ in inputs & names.keys())),
             has_other_inputs=bool(inputs - names.keys()),
             slide_ms=int(stream.slideDuration().milliseconds()),

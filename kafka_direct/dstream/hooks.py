@@ -79,11 +79,11 @@ def _stop(
 
 
 def _foreach_rdd(foreach_rdd: Callable[..., None], stream: DStream[Any], func: Callable[..., Any]) -> None:
-    origin = streams_of(stream._ssc).origin(stream._jdstream) if has_streams(stream._ssc) else None
-    if origin is None:
+    lineage = streams_of(stream._ssc).lineage(stream._jdstream) if has_streams(stream._ssc) else None
+    if lineage is None:
         foreach_rdd(stream, func)
         return
-    output = DerivedOutput(origin, func, takes_time=takes_time(func))
+    output = DerivedOutput(lineage, func, takes_time=takes_time(func))
     function = TransformFunction(stream._sc, output, stream._jrdd_deserializer)
     stream._sc._jvm.PythonDStream.callForeachRDD(stream._jdstream, function)
 

@@ -19,7 +19,7 @@ from pyspark.serializers import CloudPickleSerializer
 from kafka_direct import DirectKafkaInputDStream, KafkaMessage, OffsetRange, TopicPartition, errors, utf8_decoder
 from kafka_direct.decode.elements import Elements
 from kafka_direct.dstream.compute import Compute, DerivedOutput, Output, Transformation
-from kafka_direct.dstream.origin import Origin
+from kafka_direct.dstream.lineage import Lineage
 from kafka_direct.dstream.spec import StreamSpec
 from kafka_direct.offsets import Loss, LossCause, parse_position
 from kafka_direct.options import ClientParams, Subscription
@@ -80,7 +80,7 @@ VALUES = {
     "stream-name-1": handle(),
     "output-1": Output("orders", operator.methodcaller("count"), takes_time=False),
     "derived-output-1": DerivedOutput(
-        Origin(streams=("orders", "clicks"), has_other_inputs=True, slide_ms=4000, interval_ms=2000),
+        Lineage(streams=("orders", "clicks"), has_other_inputs=True, slide_ms=4000, interval_ms=2000),
         operator.methodcaller("count"),
         takes_time=True,
     ),

@@ -8,16 +8,16 @@ from dataclasses import replace
 import pytest
 
 from kafka_direct.dstream.compute import takes_time
-from kafka_direct.dstream.origin import Origin
+from kafka_direct.dstream.lineage import Lineage
 from kafka_direct.errors import ArgumentTypeError, ConfigError
 
-EACH_BATCH = Origin(streams=("orders",), has_other_inputs=False, slide_ms=2000, interval_ms=2000)
+EACH_BATCH = Lineage(streams=("orders",), has_other_inputs=False, slide_ms=2000, interval_ms=2000)
 
 
 def test_an_output_of_each_batch_of_one_stream_is_that_streams():
     """And is so after a recovery."""
     assert EACH_BATCH.stream() == "orders"
-    assert Origin.of_state(EACH_BATCH.state()) == EACH_BATCH
+    assert Lineage.of_state(EACH_BATCH.state()) == EACH_BATCH
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`Origin`: what an output comes from, and whether a sink can count its batches."""
+"""`Lineage`: what an output comes from, and whether a sink can count its batches."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kafka_direct.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class Lineage:
     """The direct streams that an output comes from, whether it has other inputs too, and how often it runs."""
 
     streams: tuple[str, ...]
@@ -18,7 +18,7 @@ class Origin:
     interval_ms: int
 
     @classmethod
-    def of_state(cls, state: dict[str, Any]) -> Origin:
+    def of_state(cls, state: dict[str, Any]) -> Lineage:
         return cls(**state | {"streams": tuple(state["streams"])})
 
     def state(self) -> dict[str, Any]:
