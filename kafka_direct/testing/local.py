@@ -132,8 +132,14 @@ class LocalKafka:
         self._signal(node, signal.SIGKILL)
         self._frozen.discard(node)
 
+    def shut_down(self, node: int) -> None:
+        """End a node as an operator does: it hands over what it leads; it is gone when this returns."""
+        name = self._nodes[node].name
+        self._signal(node, signal.SIGTERM)
+        wait_until(lambda: not self._started().is_running(name), f"the end of {name}", timeout=self._timeout)
+
     def start_node(self, node: int) -> None:
-        """Start a killed node again, and return once it is back in every in-sync set it belongs to."""
+        """Start a node again that has ended, and return once it is back in every in-sync set it belongs to."""
         if self._started().is_running(self._nodes[node].name):
             raise KafkaStartError(f"Node {node} runs already: kill it before starting it again.")
         self._launch(self._nodes[node])
