@@ -33,6 +33,7 @@ from crash_job import FAILED, Job, prepare, results  # noqa: E402
 from killed_job import kill_session  # noqa: E402
 from standalone import Standalone  # noqa: E402
 
+from kafka_direct.broker.fetch.reader import idle_consumers  # noqa: E402
 from kafka_direct.testing import LocalKafka, LocalProxy, create_topic, produce, wait_until  # noqa: E402
 from kafka_direct.testing.postgres import LocalPostgres  # noqa: E402
 
@@ -271,6 +272,7 @@ class Crash:
             missing, extra = (wanted - found).total(), (found - wanted).total()
             self.tell(f"     {sink:9} records={len(values)} lost={missing} duplicated={extra}")
             lost, duplicated = lost + missing, duplicated + extra
+        idle_consumers.clear()  # they would tell of brokers that are gone
         kills = ", ".join(f"{number} of a {kind}" for kind, number in sorted(self.kills.items()))
         faults = ", ".join(f"{number} of {kind}" for kind, number in sorted(self.faults.items()))
         self.tell(f"     {self.batches} batches, {self.starts} drivers ({self.ended_itself} ended themselves)")
