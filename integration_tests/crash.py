@@ -11,9 +11,7 @@ and kills go on meanwhile. Each is told when it happens; Ctrl-C ends them, not t
 from __future__ import annotations
 
 import argparse
-import os
 import random
-import signal
 import subprocess
 import sys
 import tempfile
@@ -27,9 +25,10 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-from crash_driver import PATH, processes, start_driver  # noqa: E402
+from crash_driver import PATH, start_driver  # noqa: E402
 from crash_faults import FAULTS, NODES  # noqa: E402
 from crash_job import FAILED, Job, prepare, results  # noqa: E402
+from crash_kills import KILLS, PARTITIONS  # noqa: E402
 from killed_job import kill_session  # noqa: E402
 from standalone import Standalone  # noqa: E402
 
@@ -37,7 +36,6 @@ from kafka_direct.broker.fetch.reader import idle_consumers  # noqa: E402
 from kafka_direct.testing import LocalKafka, LocalProxy, create_topic, produce, wait_until  # noqa: E402
 from kafka_direct.testing.postgres import LocalPostgres  # noqa: E402
 
-PARTITIONS = 3
 # How often each is chosen, of ten.
 VICTIMS = {"driver": 2, "worker": 5, "broker": 3}
 FAULT_SHARE = 0.6  # of what happens; the rest are kills
@@ -117,53 +115,8 @@ class Crash:
 
     def kill(self):
         victim = self.chance.choices(list(VICTIMS), VICTIMS.values())[0]
-        if getattr(self, f"kill_{victim}")():
+        if KILLS[victim](self):
             self.kills[victim] += 1
-
-    def kill_driver(self):
-        self.tell(f"driver {self.driver.pid}, after {self.seen} batches")
-        self.end_driver()
-        self.start()
-        return True
-
-    def kill_worker(self):
-        """A Python worker, its daemon, or in a cluster the executor with all of them."""
-        wanted, sessions = {"Python worker": "pyspark.daemon"}, {self.driver.pid}
-        if self.executors is not None:
-            wanted["executor"] = "CoarseGrainedExecutorBackend"
-            sessions.add(self.executors.session)
-        running = list(processes(sessions))
-        found = {name: [pid for pid, command in running if part in command] for name, part in wanted.items()}
-        names = [name for name, pids in found.items() if pids]
-        if not names:
-            return False
-        name = self.chance.choice(names)
-        pid = self.chance.choice(found[name])
-        self.tell(f"{name} {pid}")
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-        return True
-
-    def kill_broker(self):
-        """The leader of a partition: another node leads it until this one is back, and after."""
-        if not self.broker_is_away.acquire(blocking=False):
-            return False
-        topics = [self.job.source, self.job.topic, self.job.whole_topic]
-        topic, partition = self.chance.choice(topics), self.chance.randrange(PARTITIONS)
-        node = self.kafka.leader(topic, partition)
-        kind = "source" if topic == self.job.source else "output"
-        self.tell(f"broker {node}, leader of {kind} partition {partition}")
-        self.kafka.kill(node)
-        threading.Thread(target=self.restart, args=(node, self.chance.uniform(1, 4))).start()
-        return True
-
-    def restart(self, node, pause):
-        try:
-            time.sleep(pause)
-            self.kafka.start_node(node)
-            self.tell(f"     broker {node} is back")
-        finally:
-            self.broker_is_away.release()
 
     # -- faults
 
