@@ -37,8 +37,9 @@ format: $(VENV)/.installed  ## Let ruff format and mend
 
 SECONDS ?= 600
 SEED ?= $(shell od -An -N2 -tu2 /dev/urandom | tr -d ' ')
-crash: ready  ## Kill driver, workers and brokers at random moments and compare every sink (SECONDS=600 SEED=random)
-	@$(BIN)/python integration_tests/crash.py --seconds $(SECONDS) --seed $(SEED)
+FAULTS ?= network,late,broker,coordinator,database,driver
+crash: ready  ## Kills and faults at random moments, and every sink compared (SECONDS=600 SEED=random FAULTS=network,broker,...)
+	@$(BIN)/python integration_tests/crash.py --seconds $(SECONDS) --seed $(SEED) --faults "$(FAULTS)"
 
 kills: ready  ## Chains of kills of streams and queries, at every moment of a batch (KILLS=64 KILL_SEED=random)
 	KILLS=$${KILLS:-64} SOURCE_KILLS=$${SOURCE_KILLS:-14} $(BIN)/python -m pytest integration_tests/test_kill.py \

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from queue import Queue
 
-from crash import processes
+from crash_driver import processes
 from killed_job import kill_session
 
 from kafka_direct.offsets.store.codec import decode_batch, decode_commit

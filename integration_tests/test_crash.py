@@ -1,4 +1,4 @@
-"""The short form of `make crash`: a few kills of everything, on both masters, each record once in each sink."""
+"""The short form of `make crash`: a few kills and each fault, on both masters, each record once in each sink."""
 
 import os
 import re
@@ -8,19 +8,24 @@ from pathlib import Path
 
 import pytest
 
+sys.path.append(str(Path(__file__).parent))  # for those beside this file: pytest's importlib mode adds nothing
+
+from crash_faults import FAULTS
+
 SECONDS = os.environ.get("CRASH_SECONDS", "0")
-KILLS = 3  # of each master, at least
+KILLS = 2  # on each master, at least, and each fault once
 
 
 @pytest.mark.timeout(1800)
-def test_kills_lose_and_duplicate_nothing():
-    """The harness kills, compares, ends with its one line, and says with its exit code whether all is well."""
+def test_kills_and_faults_lose_and_duplicate_nothing():
+    """The harness kills and disturbs, compares, ends with its one line, and says by its exit code if all is well."""
     command = [sys.executable, str(Path(__file__).with_name("crash.py")), "--seconds", SECONDS, "--kills", str(KILLS)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     last = done.stdout.splitlines()[-1] if done.stdout else ""
 
     assert done.returncode == 0, done.stdout + done.stderr
-    found = re.fullmatch(r"crash: kills=(\d+) records=(\d+) lost=0 duplicated=0", last)
+    found = re.fullmatch(r"crash: kills=(\d+) faults=(\d+) records=(\d+) lost=0 duplicated=0", last)
     assert found, done.stdout
     assert int(found[1]) >= 2 * KILLS
-    assert int(found[2]) > 0
+    assert int(found[2]) >= 2 * len(FAULTS)
+    assert int(found[3]) > 0

@@ -7,8 +7,10 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
+import psycopg
 import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME, Consumer
 from confluent_kafka.admin import AdminClient
@@ -26,6 +28,7 @@ from kafka_direct.testing import (
 )
 from kafka_direct.testing import java as java_module
 from kafka_direct.testing.jar import kafka_jars
+from kafka_direct.testing.postgres import LocalPostgres
 from kafka_direct.testing.topic import client_settings
 
 OWNER = """
@@ -179,6 +182,47 @@ def test_frozen_leader(trio):
 
     assert sorted(in_sync.partitions[0].isrs) == [1, 2, 3]
     delete_topic(trio.bootstrap_servers, topic)
+
+
+def test_leader_that_is_shut_down(trio):
+    """A node that ends as an operator ends it has handed over its partition, and comes back."""
+    topic = create_topic(trio.bootstrap_servers, replication=3)
+    leader = trio.leader(topic)
+    trio.shut_down(leader)
+    successor = trio.leader(topic)
+    trio.start_node(leader)
+
+    assert successor != leader
+    delete_topic(trio.bootstrap_servers, topic)
+
+
+def test_killed_and_frozen_postgres():
+    """A killed server has what was committed when it is back; a frozen one answers when it is thawed."""
+    with LocalPostgres() as server:
+        address = server.new_database()
+        kept, lost = psycopg.connect(address), psycopg.connect(address)
+        for connection, name in ((kept, "kept"), (lost, "lost")):
+            connection.execute(f"CREATE TABLE {name} (value INT)")
+        kept.commit()
+        server.kill()
+        with pytest.raises(psycopg.OperationalError):
+            lost.commit()
+        server.restart()
+        with psycopg.connect(address) as connection:
+            query = "SELECT tablename FROM pg_tables WHERE tablename IN ('kept', 'lost')"
+            tables = connection.execute(query).fetchall()
+            server.freeze()
+            answered = threading.Event()
+            thread = threading.Thread(target=lambda: (connection.execute("SELECT 1"), answered.set()))
+            thread.start()
+            was_answered = answered.wait(0.5)
+            server.thaw()
+            thread.join(10)
+        kept.close()
+        lost.close()
+
+    assert tables == [("kept",)]
+    assert (was_answered, answered.is_set()) == (False, True)
 
 
 def test_running_node_is_not_started_twice(kafka_local):

@@ -12,7 +12,7 @@ import pytest
 HERE = Path(__file__).parent
 sys.path.append(str(HERE))  # for those beside this file: pytest's importlib mode adds nothing
 
-from crash import PATH, processes, start_driver  # noqa: E402
+from crash_driver import PATH, processes, start_driver  # noqa: E402
 from crash_job import Job, prepare, results  # noqa: E402
 from killed_job import kill_session  # noqa: E402
 

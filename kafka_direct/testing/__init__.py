@@ -7,6 +7,8 @@
         produce(kafka.bootstrap_servers, topic, ["a", "b"])
 
 Under pytest the fixtures `kafka`, `kafka_topic` and `kafka_produce` do the same.
+`LocalProxy` stands before a `LocalKafka` and has the faults of a network: delays, stalls, cuts, lost answers, single
+requests that are held by their `ApiKey`.
 `FakeKafka` needs no Kafka: it has offsets and no records.
 `LocalHdfs` and `LocalS3` are stores for checkpoints, which can be killed, frozen and made to fail.
 Every pytest run loads this where the package is installed, so nothing is imported before it is used.
@@ -23,21 +25,28 @@ if TYPE_CHECKING:
     from .fake_brokers import FakeBrokers
     from .fake_kafka import FakeKafka
     from .hdfs import LocalHdfs
+    from .hold import Hold
     from .local import LocalKafka
+    from .proxy import LocalProxy
+    from .request import ApiKey, Request
     from .s3 import LocalS3, S3Request
     from .topic import Delivered, create_topic, delete_topic, produce
     from .wait import wait_until
 
 HOMES = {
+    "ApiKey": "request",
     "Cluster": "chosen_cluster",
     "Delivered": "topic",
     "FakeBrokers": "fake_brokers",
     "FakeKafka": "fake_kafka",
+    "Hold": "hold",
     "JavaMissingError": "error",
     "KafkaStartError": "error",
     "LocalHdfs": "hdfs",
     "LocalKafka": "local",
+    "LocalProxy": "proxy",
     "LocalS3": "s3",
+    "Request": "request",
     "S3Request": "s3",
     "cluster": "chosen_cluster",
     "create_topic": "topic",
@@ -47,15 +56,19 @@ HOMES = {
 }
 
 __all__ = [
+    "ApiKey",
     "Cluster",
     "Delivered",
     "FakeBrokers",
     "FakeKafka",
+    "Hold",
     "JavaMissingError",
     "KafkaStartError",
     "LocalHdfs",
     "LocalKafka",
+    "LocalProxy",
     "LocalS3",
+    "Request",
     "S3Request",
     "cluster",
     "create_topic",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
 from confluent_kafka import KafkaException
@@ -23,6 +24,8 @@ from .wait import wait_until
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from .proxy import LocalProxy
+
 # With the first compiler only, a node starts in three quarters of the time and leaves the cores to Spark.
 JAVA_OPTIONS = ("-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 LOGGING = (
@@ -39,23 +42,26 @@ class LocalKafka:
 
     It ends with this process, however that ends, and leaves nothing behind but the jars in the user's cache.
     `settings` are broker settings, for every node. `timeout` is for each wait: the start, a leader, a returning node.
+    With a `proxy` clients are sent through it; it must be started, and end later.
 
     Raises:
         KafkaStartError: no Java, no jars, or a node does not start; the text has the last lines of its log.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         nodes: int = 1,
         *,
         version: str = KAFKA_VERSION,
         settings: Mapping[str, str] | None = None,
+        proxy: LocalProxy | None = None,
         java_options: Sequence[str] = JAVA_OPTIONS,
         timeout: float = 60.0,
     ) -> None:
         self._count = nodes
         self._version = version
         self._settings = dict(settings or {})
+        self._proxy = proxy
         self._java_options = java_options
         self._timeout = timeout
         self._command: list[str] = []
@@ -80,6 +86,12 @@ class LocalKafka:
         self._started()
         return ",".join(node.address for node in self._nodes.values())
 
+    @property
+    def direct_servers(self) -> str:
+        """The addresses of all nodes beside the proxy; without a proxy the same as `bootstrap_servers`."""
+        self._started()
+        return ",".join(node.direct_address for node in self._nodes.values())
+
     def start(self) -> Self:
         """Start every node and return once records can be produced; without effect on a cluster that is started."""
         if self._processes is not None:
@@ -103,7 +115,7 @@ class LocalKafka:
 
     def leader(self, topic: str, partition: int = 0) -> int:
         """Return the number of the node that leads a partition now, waiting until one does."""
-        client = AdminClient(client_settings(self.bootstrap_servers))
+        client = AdminClient(client_settings(self.direct_servers))
         leaders: list[int] = []
 
         def is_led() -> bool:
@@ -120,8 +132,14 @@ class LocalKafka:
         self._signal(node, signal.SIGKILL)
         self._frozen.discard(node)
 
+    def shut_down(self, node: int) -> None:
+        """End a node as an operator does: it hands over what it leads; it is gone when this returns."""
+        name = self._nodes[node].name
+        self._signal(node, signal.SIGTERM)
+        wait_until(lambda: not self._started().is_running(name), f"the end of {name}", timeout=self._timeout)
+
     def start_node(self, node: int) -> None:
-        """Start a killed node again, and return once it is back in every in-sync set it belongs to."""
+        """Start a node again that has ended, and return once it is back in every in-sync set it belongs to."""
         if self._started().is_running(self._nodes[node].name):
             raise KafkaStartError(f"Node {node} runs already: kill it before starting it again.")
         self._launch(self._nodes[node])
@@ -142,14 +160,14 @@ class LocalKafka:
         with ExitStack() as undo:
             undo.callback(self.stop)
             self._processes = ProcessGroup()
-            self._nodes = {node.number: node for node in plan_nodes(self._count, self._ports)}
+            self._nodes = {node.number: self._behind_proxy(node) for node in plan_nodes(self._count, self._ports)}
             nodes, cluster_id = self._nodes.values(), make_cluster_id()
             self._format(nodes, cluster_id)
             for node in nodes:
                 self._launch(node)
             with self._explained(nodes):
                 wait_until_ready(
-                    self.bootstrap_servers,
+                    self.direct_servers,
                     cluster_id,
                     self._count,
                     alive=lambda: self._check(nodes),
@@ -157,6 +175,9 @@ class LocalKafka:
                 )
             undo.pop_all()
         return self
+
+    def _behind_proxy(self, node: Node) -> Node:
+        return node if self._proxy is None else replace(node, proxy_port=self._proxy.front(node.number, node.port))
 
     def _format(self, nodes: Collection[Node], cluster_id: str) -> None:
         """Prepare the data folders, as `kafka-storage.sh` does."""
@@ -182,7 +203,7 @@ class LocalKafka:
         """
         processes = self._started()
         awake = [n for n in self._nodes.values() if n.number not in self._frozen and processes.is_running(n.name)]
-        clients = [AdminClient(client_settings(n.address)) for n in awake]
+        clients = [AdminClient(client_settings(n.direct_address)) for n in awake]
 
         def is_back() -> bool:
             self._check([node])

@@ -19,11 +19,16 @@ HOST = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A combined broker and controller. `number` is its id in Kafka, counted from 1."""
+    """A combined broker and controller. `number` is its id in Kafka, counted from 1.
+
+    `proxy_port` is where clients are sent instead of `port`; brokers, and who knows it, then use `direct_port`.
+    """
 
     number: int
     port: int
     controller_port: int
+    direct_port: int
+    proxy_port: int | None = None
 
     @property
     def name(self) -> str:
@@ -31,7 +36,11 @@ class Node:
 
     @property
     def address(self) -> str:
-        return f"{HOST}:{self.port}"
+        return f"{HOST}:{self.proxy_port or self.port}"
+
+    @property
+    def direct_address(self) -> str:
+        return f"{HOST}:{self.direct_port if self.proxy_port else self.port}"
 
 
 def free_ports(count: int) -> list[int]:
@@ -59,10 +68,14 @@ def make_cluster_id() -> str:
 
 def plan_nodes(count: int, held: ExitStack) -> list[Node]:
     """The nodes of a cluster. Their ports are held on Linux only, where the nodes can bind them all the same."""
-    ports = hold_ports(2 * count, held)
+    ports = hold_ports(3 * count, held)
     if sys.platform != "linux":
         held.close()
-    return [Node(number=n + 1, port=ports[2 * n], controller_port=ports[2 * n + 1]) for n in range(count)]
+    each = zip(ports[::3], ports[1::3], ports[2::3], strict=True)
+    return [
+        Node(number=number, port=port, controller_port=controller, direct_port=direct)
+        for number, (port, controller, direct) in enumerate(each, start=1)
+    ]
 
 
 def server_properties(node: Node, nodes: Collection[Node], folder: Path, settings: Mapping[str, str]) -> str:
@@ -73,12 +86,24 @@ def server_properties(node: Node, nodes: Collection[Node], folder: Path, setting
         "process.roles": "broker,controller",
         "controller.quorum.voters": voters,
         "controller.listener.names": "CONTROLLER",
-        "listeners": f"PLAINTEXT://{node.address},CONTROLLER://{HOST}:{node.controller_port}",
+        "listeners": f"PLAINTEXT://{HOST}:{node.port},CONTROLLER://{HOST}:{node.controller_port}",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "log.dirs": folder / node.name,
     }
-    chosen = {**identity, **common_settings(len(nodes)), **settings}
+    proxied = _proxied(node, identity["listeners"]) if node.proxy_port else {}
+    chosen = {**identity, **proxied, **common_settings(len(nodes)), **settings}
     return "".join(f"{key}={value}\n" for key, value in chosen.items())
+
+
+def _proxied(node: Node, listeners: object) -> dict[str, object]:
+    """Clients are sent to the proxy; who asks at the direct port stays there, as the brokers do."""
+    direct = f"DIRECT://{node.direct_address}"
+    return {
+        "listeners": f"{listeners},{direct}",
+        "advertised.listeners": f"PLAINTEXT://{node.address},{direct}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,DIRECT:PLAINTEXT",
+        "inter.broker.listener.name": "DIRECT",
+    }
 
 
 def common_settings(nodes: int) -> dict[str, object]:

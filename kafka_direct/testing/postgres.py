@@ -12,7 +12,10 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import signal
+import sys
 import tarfile
+from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Self
@@ -21,7 +24,7 @@ from zipfile import ZipFile
 
 from .error import KafkaStartError
 from .jar import Wanted, fetched_jars
-from .node import free_ports
+from .node import hold_ports
 from .process import ProcessGroup
 from .wait import wait_until
 
@@ -41,6 +44,9 @@ class LocalPostgres:
         self._fsync = "on" if is_durable else "off"
         self._processes: ProcessGroup | None = None
         self._address = os.environ.get("KAFKA_DIRECT_POSTGRES", "")
+        self._port = ExitStack()  # held while the server is away
+        self._command: list[str] = []
+        self._pid = 0
 
     def __enter__(self) -> Self:
         if self._address in ("", "embedded"):
@@ -50,6 +56,7 @@ class LocalPostgres:
     def __exit__(self, *_: object) -> None:
         if self._processes is not None:
             self._processes.close()
+        self._port.close()
 
     def new_database(self) -> str:
         """The address of an empty database, for psycopg.connect."""
@@ -57,6 +64,37 @@ class LocalPostgres:
         with _psycopg().connect(f"{self._address} dbname=postgres", autocommit=True) as connection:
             connection.execute(f"CREATE DATABASE {name}")
         return f"{self._address} dbname={name}"
+
+    def kill(self) -> None:
+        """End the server and all sessions at once, as a crash does; what was committed stays."""
+        self._own().signal("postgres", signal.SIGQUIT)  # its own processes end with it, which they do not by SIGKILL
+        wait_until(lambda: not self._own().is_running("postgres"), "the end of PostgreSQL")
+
+    def restart(self) -> None:
+        """Start a killed server again, at the same address; it answers when this returns."""
+        self._pid = self._own().start("postgres", self._command)
+        wait_until(self._is_up, "PostgreSQL to answer", timeout=60)
+
+    def freeze(self) -> None:
+        """Pause the server and its sessions (on Linux): connections stay, and nothing is answered."""
+        for pid in self._pids():
+            os.kill(pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on; it answers what has been asked meanwhile."""
+        for pid in self._pids():
+            os.kill(pid, signal.SIGCONT)
+
+    def _pids(self) -> list[int]:
+        """The server's first, which makes no more of them once it is paused."""
+        self._own()
+        children = Path(f"/proc/{self._pid}/task/{self._pid}/children")
+        return [self._pid, *map(int, children.read_text().split())]
+
+    def _own(self) -> ProcessGroup:
+        if self._processes is None:
+            raise KafkaStartError("This PostgreSQL is not started here, and cannot be killed or frozen.")
+        return self._processes
 
     def _start(self, binaries: Path) -> None:
         self._processes = processes = ProcessGroup()
@@ -74,7 +112,9 @@ class LocalPostgres:
         processes.start("initdb", [*user, str(binaries / "initdb"), *options])
         if processes.wait("initdb") != 0:
             raise KafkaStartError(f"initdb failed:\n{processes.log('initdb').read_text()}")
-        port = free_ports(1)[0]
+        (port,) = hold_ports(1, self._port)
+        if sys.platform != "linux":  # where a held port cannot be bound
+            self._port.close()
         settings = {
             "listen_addresses": "127.0.0.1",
             "unix_socket_directories": "",
@@ -82,9 +122,9 @@ class LocalPostgres:
             "max_connections": "50",
         }
         flags = [f"--{key}={value}" for key, value in settings.items()]
-        processes.start("postgres", [*user, str(binaries / "postgres"), "-D", str(data), "-p", str(port), *flags])
+        self._command = [*user, str(binaries / "postgres"), "-D", str(data), "-p", str(port), *flags]
         self._address = f"host=127.0.0.1 port={port} user={USER}"
-        wait_until(self._is_up, "PostgreSQL to answer", timeout=60)
+        self.restart()
 
     def _is_up(self) -> bool:
         assert self._processes is not None
