@@ -15,6 +15,7 @@ from kafka_direct import testing
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from .mariadb import LocalMariaDb
     from .postgres import LocalPostgres
 
 
@@ -37,6 +38,15 @@ def postgres() -> Iterator[LocalPostgres]:
     from .postgres import LocalPostgres  # noqa: PLC0415  most runs never ask for one
 
     with LocalPostgres() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def mariadb() -> Iterator[LocalMariaDb]:
+    """One MariaDB for the whole run; `pymysql.connect(**mariadb.new_database())` opens an empty database."""
+    from .mariadb import LocalMariaDb  # noqa: PLC0415  most runs never ask for one
+
+    with LocalMariaDb() as server:
         yield server
 
 
