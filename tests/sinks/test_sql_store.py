@@ -8,9 +8,10 @@ import types
 import pytest
 
 from kafka_direct.errors import ArgumentTypeError, ConfigError, Fenced, OutOfOrder
-from kafka_direct.offsets import Loss, LossCause, OffsetRange, TopicPartition
+from kafka_direct.offsets import LogOwner, Loss, LossCause, OffsetRange, Origin, TopicPartition
 from kafka_direct.sinks.batch import KafkaBatch
-from kafka_direct.sinks.sql.store import SqlOffsetStore, find_paramstyle
+from kafka_direct.sinks.sql.dialect import find_paramstyle
+from kafka_direct.sinks.sql.store import SqlOffsetStore, _pause
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -230,6 +231,14 @@ class _MeddlingCursor:
 
 
 def meddled(connect, meddle):
+    """A store whose trial is behind it."""
+    store = SqlOffsetStore(connect, "orders", paramstyle="qmark")
+    store.positions()
+    store._connect = lambda: Meddling(connect(), meddle)
+    return store
+
+
+def fresh(connect, meddle):
     return SqlOffsetStore(lambda: Meddling(connect(), meddle), "orders", paramstyle="qmark")
 
 
@@ -318,10 +327,10 @@ def test_rows_that_never_rest_are_given_up(store, connect):
 
     def shake(statement):
         with connect() as connection:
-            next_offset = 1 if statement.startswith("SELECT topic") else 0
+            next_offset = 1 if statement.startswith("SELECT stream, topic") else 0
             connection.execute(f"UPDATE {store.table} SET next_offset = {next_offset} WHERE partition_id = 0")
 
-    with pytest.raises(Fenced, match="moved 5 times while one batch was to be saved"):
+    with pytest.raises(Fenced, match="moved 10 times while one batch was to be saved"):
         meddled(connect, shake).save(claim, batch(r(1, 9)), write("never"))
     assert results(connect) == ["a"]
 
@@ -338,7 +347,7 @@ def test_a_start_that_cannot_be_noted_is_given_up(store, connect):
             with connect() as connection:
                 connection.execute(change)
 
-    with pytest.raises(Fenced, match="moved 5 times"):
+    with pytest.raises(Fenced, match="moved 10 times"):
         meddled(connect, shake).save_start(claim, batch(r(0, 9)))
 
 
@@ -356,7 +365,10 @@ def test_two_that_claim_first_get_an_epoch_each(store, connect):
         opened.append(connect())
         return Meddling(opened[-1], race)
 
-    later = SqlOffsetStore(connect_late, "orders", paramstyle="qmark").claim("second")
+    late = SqlOffsetStore(connect, "orders", paramstyle="qmark")
+    late.positions()
+    late._connect = connect_late
+    later = late.claim("second")
 
     assert later.epoch == 2
     assert connect().execute(f"SELECT owner FROM {store.table}").fetchall() == [("second",)]
@@ -382,13 +394,13 @@ def test_the_table_is_made_once(connect):
         if statement.startswith("CREATE"):
             other.positions()
 
-    assert meddled(connect, race).positions() == {}
+    assert fresh(connect, race).positions() == {}
 
 
 def test_a_table_that_cannot_be_made_says_why(connect):
     """The database's own error comes out."""
-    with pytest.raises(sqlite3.OperationalError, match="no such table"):
-        meddled(connect, lambda statement: 1 / 0 if statement.startswith("CREATE") else None).positions()
+    with pytest.raises(ZeroDivisionError):
+        fresh(connect, lambda statement: 1 / 0 if statement.startswith("CREATE") else None).positions()
 
 
 def test_outputs_do_not_meet(store, connect):
@@ -402,25 +414,137 @@ def test_outputs_do_not_meet(store, connect):
     assert store.positions() == {T0: 2}
 
 
-@pytest.mark.parametrize("isolation_level", [None])
-def test_a_connection_that_commits_by_itself_is_refused(connect, isolation_level):
-    """Results and offsets would be two transactions."""
+def test_of_drivers_of_one_log_its_owner_has_the_output(store):
+    """The newer claim to the log wins, whoever comes first; else two drivers could end each other."""
+    store.claim("owner", LogOwner("log", 2))
+    with pytest.raises(Fenced, match="belongs to another driver now, owner") as fenced:
+        store.claim("older", LogOwner("log", 1))
+    assert fenced.value.owner == "owner"
+    newest = store.claim("newest", LogOwner("log", 3))
+    assert store.save(newest, batch(r(0, 2)), write("a"))
 
-    def autocommit():
-        connection = connect()
-        connection.isolation_level = isolation_level
+
+def test_an_owner_of_the_log_that_comes_second_takes_over(store):
+    """The usual order."""
+    older = store.claim("older", LogOwner("log", 1))
+    store.claim("owner", LogOwner("log", 2))
+    with pytest.raises(Fenced, match="now, owner"):
+        store.save(older, batch(r(0, 2)), write("a"))
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (LogOwner("log", 9), LogOwner("another", 1)),
+        (LogOwner("log", 9), None),
+        (None, LogOwner("log", 1)),
+        (None, None),
+        (LogOwner("log", 9), LogOwner("log", 9)),
+    ],
+)
+def test_of_drivers_of_other_logs_the_newest_has_the_output(store, first, second):
+    """A checkpoint that was thrown away is another log, and its epochs begin at 1 again; without one there is none."""
+    older = store.claim("older", first)
+    newer = store.claim("newer", second)
+
+    with pytest.raises(Fenced, match="now, newer"):
+        store.save(older, batch(r(0, 2)), write("a"))
+    assert store.save(newer, batch(r(0, 2)), write("b"))
+
+
+def test_a_claim_that_comes_between_look_and_change_is_seen(store, connect):
+    """The owner of the log claims while an older driver looks."""
+    store.claim("first", LogOwner("log", 1))
+    once = iter([True])
+
+    def race(statement):
+        if "epoch = epoch + 1" in statement and next(once, False):
+            store.claim("owner", LogOwner("log", 3))
+
+    with pytest.raises(Fenced, match="now, owner"):
+        meddled(connect, race).claim("older", LogOwner("log", 2))
+
+
+def test_positions_say_of_which_topics_they_are(store):
+    """So that createDirectStream sees that a topic was made anew; rows of an earlier version do not know it."""
+    claim = store.claim("me")
+    store.save(claim, KafkaBatch((r(0, 2),), origin=Origin(topic_ids={"t": "id-of-t"})), write("a"))
+    store.save(claim, KafkaBatch((OffsetRange("u", 0, 0, 3),)), write("b"))
+
+    positions = store.positions()
+    assert positions == {T0: 2, TopicPartition("u", 0): 3}
+    assert positions.topic_ids == {T0: "id-of-t"}
+
+
+class Busy(sqlite3.DatabaseError):
+    """What a driver raises for a serialization failure."""
+
+    sqlstate = "40001"
+
+
+@pytest.mark.parametrize("moment", ["UPDATE", "write", "commit"])
+def test_a_transaction_that_came_second_is_done_again(store, connect, moment):
+    """Wherever the database says so. What was written until then is rolled back."""
+    claim, failures, calls = store.claim("me"), iter([True, True]), []
+    store.save_start(claim, batch(r(0, 2)))
+
+    def fail(now):
+        if now.startswith(moment) and next(failures, False):
+            raise Busy
+
+    def write_row(cursor):
+        calls.append(cursor)
+        write("a")(cursor)
+        fail("write")
+
+    def connect_failing():
+        connection = Meddling(connect(), fail)
+        commit = connection.commit
+        connection.commit = lambda: (fail("commit"), commit())
         return connection
 
-    with pytest.raises(ConfigError, match="commits by itself"):
-        SqlOffsetStore(autocommit, "orders").positions()
+    busy = meddled(connect, fail)
+    busy._connect = connect_failing
+    assert busy.save(claim, batch(r(0, 2)), write_row)
+    assert results(connect) == ["a"]
+    assert len(calls) == (1 if moment == "UPDATE" else 3)
 
 
-def test_an_autocommit_flag_is_refused(connect):
-    """As psycopg, MySQL's and others have it."""
-    flagged = types.SimpleNamespace(autocommit=True, rollback=lambda: None, close=lambda: None)
+def test_what_cannot_be_written_again_is_not(store, connect):
+    """Rows that are consumed: the error comes out, nothing is saved, and Spark runs the task again."""
+    claim, calls = store.claim("me"), []
 
-    with pytest.raises(ConfigError, match="commits by itself"):
-        SqlOffsetStore(lambda: flagged, "orders", paramstyle="format").positions()
+    def write_row(cursor):
+        calls.append(cursor)
+        raise Busy
+
+    with pytest.raises(Busy):
+        store.save(claim, batch(r(0, 2)), write_row, lambda: False)
+    assert len(calls) == 1
+    assert store.save(claim, batch(r(0, 2)), write("a"))
+
+
+def test_a_database_that_is_always_busy_says_so_itself(store, monkeypatch):
+    """After a bounded number of attempts, with its own error: nobody has taken the output over."""
+    monkeypatch.setattr("kafka_direct.sinks.sql.store._pause", lambda _: 0)
+    claim, calls = store.claim("me"), []
+
+    def write_row(cursor):
+        calls.append(cursor)
+        raise Busy
+
+    with pytest.raises(Busy):
+        store.save(claim, batch(r(0, 2)), write_row)
+    assert len(calls) == 10
+
+
+def test_a_pause_is_short_and_never_the_same():
+    """Transactions that met once shall not meet again."""
+    pauses = [_pause(attempt) for attempt in range(1, 100)]
+
+    assert _pause(0) == 0
+    assert len(set(pauses)) == len(pauses)
+    assert max(pauses) <= 0.5
 
 
 @pytest.mark.parametrize(
@@ -451,14 +575,14 @@ def test_parameters_are_marked_as_the_driver_wants_them(connect, style, marks):
     seen = []
 
     def note(statement):
-        seen.append(statement)
-        raise ZeroDivisionError
+        if "stream = " in statement or "INSERT" in statement:
+            seen.append(statement)
+            raise ZeroDivisionError
 
     store = SqlOffsetStore(lambda: Meddling(connect(), note), "orders", paramstyle=style)
     with pytest.raises(ZeroDivisionError):
         store.positions()
-    first, second = marks.split(", ")
-    assert f"stream = {first} AND topic = {second}" in seen[0]
+    assert f"VALUES ({marks}, " in seen[0]
 
 
 def test_a_driver_that_does_not_say_its_style_needs_it_given():

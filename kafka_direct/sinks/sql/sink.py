@@ -9,6 +9,8 @@ from kafka_direct.offsets.store.claims import describe_driver
 from kafka_direct.sinks.batch import KafkaBatch
 from kafka_direct.sinks.output import Output
 
+from .literal_secret import refuse_secrets_in
+from .rows import Rows
 from .store import TABLE, SqlOffsetStore
 
 if TYPE_CHECKING:
@@ -34,7 +36,8 @@ class SqlSink:
         stream.foreachRDD(lambda rdd: sink.save(rdd, insert))
 
     `connect` opens a DB-API connection with autocommit off; it is called on the driver and, for `save_partitions`, in
-    the workers. `name` stands for the output: one driver at a time may write it, and the newest one does.
+    the workers. `write` may be called again, if another transaction came first: it must leave the rows as they are.
+    `name` stands for the output: one driver at a time may write it, and the newest one does.
     """
 
     def __init__(self, connect: Connect, name: str, *, table: str = TABLE, paramstyle: str | None = None) -> None:
@@ -48,6 +51,7 @@ class SqlSink:
         return sink
 
     def __reduce__(self) -> tuple[Any, ...]:
+        refuse_secrets_in(self.store.connect, "connect")  # what pickles this is Spark's checkpoint
         return persisted(self, "sql-sink", {"store": self.store, "output": self._output})
 
     def positions(self) -> SavedPositions:
@@ -71,7 +75,7 @@ class SqlSink:
         if self.store.is_saved(claim, batch):
             return False
         rows = rdd.collect()  # before the transaction, which holds locks
-        is_written = self.store.save(claim, batch, lambda cursor: write(cursor, rows))
+        is_written = self.store.save(claim, batch, lambda cursor: write(cursor, list(rows)))
         self._output.note_saved(batch.rdd)
         return is_written
 
@@ -90,7 +94,8 @@ class SqlSink:
         store.save_start(claim, batch)
 
         def save(part: KafkaBatch, rows: Iterator[Any]) -> bool:
-            return store.save(claim, part, lambda cursor: write(cursor, rows))
+            again = Rows(rows)
+            return store.save(claim, part, lambda cursor: write(cursor, iter(again)), again.can_repeat)
 
         written = batch.save_parts(rdd, save)
         self._output.note_saved(batch.rdd)
