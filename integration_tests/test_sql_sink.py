@@ -1,11 +1,16 @@
-"""SqlSink in real streams: each record once in the database, whatever is run again; SQLite and PostgreSQL."""
+"""SqlSink in real streams: each record once in the database, whatever is run again; SQLite, PostgreSQL and MariaDB."""
 
-import sqlite3
+import sys
 from collections import Counter
 from contextlib import suppress
+from pathlib import Path
 
 import psycopg
 import pytest
+
+sys.path.append(str(Path(__file__).parent))  # pytest's importlib mode adds nothing
+
+import databases
 
 from kafka_direct.errors import ConfigError, Fenced
 from kafka_direct.offsets import OffsetRange, TopicPartition
@@ -13,53 +18,14 @@ from kafka_direct.sinks import SqlSink
 from kafka_direct.sinks.batch import KafkaBatch
 
 
-class Database:
-    """A database with a table of results, as a test and its workers see it."""
-
-    def __init__(self, connect, mark):
-        self.connect, self.mark = connect, mark
-        self.run("CREATE TABLE results (value VARCHAR(100))")
-
-    def run(self, statement):
-        connection = self.connect()
-        cursor = connection.cursor()
-        cursor.execute(statement)
-        rows = cursor.fetchall() if cursor.description else []
-        connection.commit()
-        connection.close()
-        return rows
-
-    def results(self):
-        return [value for (value,) in self.run("SELECT value FROM results")]
-
-    def insert(self):
-        statement = f"INSERT INTO results VALUES ({self.mark})"
-
-        def insert(cursor, rows):
-            for _, value in rows:
-                cursor.execute(statement, (value,))
-
-        return insert
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=databases.SERVERS)
 def database(request, tmp_path):
-    if request.param == "sqlite":
-        path = str(tmp_path / "results.db")
-        return Database(lambda: sqlite3.connect(path, timeout=60), "?")
-    return request.getfixturevalue("postgres_database")
+    return databases.database(request, tmp_path, request.param)
 
 
 @pytest.fixture
-def postgres_database(postgres):
-    address = postgres.new_database()
-
-    def connect():
-        import psycopg
-
-        return psycopg.connect(address)
-
-    return Database(connect, "%s")
+def postgres_database(request, tmp_path):
+    return databases.database(request, tmp_path, "postgres")
 
 
 @pytest.mark.parametrize("form", ["save", "save_partitions"])
@@ -190,6 +156,27 @@ def test_an_accepted_loss_is_stepped_over(database, batch_rdd, form):
     assert written == [1, 1, 0, 1]
     assert sorted(database.results()) == ["0", "1", "50", "51", "60"]
     assert sink.positions() == {TopicPartition("t", 0): 61}
+
+
+@pytest.mark.parametrize("form", ["save", "save_partitions"])
+def test_rows_of_a_transaction_that_came_second_are_written_again(database, batch_rdd, form):
+    """All of them, on the driver as in a worker: a task fails only if it has read more than is kept."""
+    sink, insert, tries = SqlSink(database.connect, "results"), database.insert(), []
+
+    class DatabaseError(Exception):
+        """As drivers tell a serialization failure."""
+
+        sqlstate = "40001"
+
+    def write(cursor, rows):
+        insert(cursor, rows)
+        tries.append(1)
+        if len(tries) < 3:
+            raise DatabaseError
+
+    rdd = batch_rdd(OffsetRange("t", 0, 0, 50), None)
+    assert getattr(sink, form)(rdd.map(lambda n: ("k", str(n))), write)
+    assert database.results() == sorted(map(str, range(50)))
 
 
 def test_results_of_a_shuffle_are_saved_whole(database, run_stream, kafka_topic, kafka_produce):
