@@ -1,97 +1,33 @@
 """KafkaSink: records and source offsets in one transaction, whatever is tried again, copied or fenced."""
 
 import json
+import sys
 import threading
 import time
 from collections import Counter
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from kafka_direct.broker import Cluster, ConsumerGroup
-from kafka_direct.broker.fetch.reader import read_chunks
-from kafka_direct.broker.fetch.worker_consumer import MessageConsumer
+sys.path.append(str(Path(__file__).parent))  # pytest's importlib mode adds nothing
+
+from kafka_output import Driver, Output, r
+
+from kafka_direct.broker import ConsumerGroup
 from kafka_direct.broker.write.transactional_producer import TransactionalProducer
-from kafka_direct.errors import ArgumentTypeError, BrokerUnavailable, ConfigError, Fenced, OutOfOrder
-from kafka_direct.offsets import Loss, LossCause, OffsetRange, TopicPartition
-from kafka_direct.options import ClientParams, Subscription
-from kafka_direct.sinks import KafkaRecord, KafkaSink
+from kafka_direct.errors import ArgumentTypeError, ConfigError, Fenced, OutOfOrder
+from kafka_direct.offsets import Loss, LossCause, TopicPartition
+from kafka_direct.options import ClientParams
+from kafka_direct.sinks import KafkaRecord
 from kafka_direct.sinks.batch import KafkaBatch
 from kafka_direct.sinks.kafka import transaction
-from kafka_direct.sinks.kafka.store import KafkaStore
-from kafka_direct.sinks.output import Claim
-from kafka_direct.testing import wait_until
-
-
-class Output:
-    """A topic as its readers see it: what is committed."""
-
-    def __init__(self, servers, topic):
-        self.topic, self.servers = topic, {"bootstrap.servers": servers}
-        self._params = ClientParams.parse(self.servers | {"isolation.level": "read_committed"})
-
-    def _ends(self, isolation):
-        cluster = Cluster(ClientParams.parse(self.servers | {"isolation.level": isolation}))
-        partitions, topic_ids = cluster.find_partitions(Subscription.parse([self.topic]))
-        return cluster.find_offsets(partitions, topic_ids).latest
-
-    def records(self):
-        # A commit is answered before its markers stand in the partitions; what stays open is no part of the answer.
-        with suppress(BrokerUnavailable):
-            wait_until(lambda: self._ends("read_committed") == self._ends("read_uncommitted"), "markers", timeout=5)
-        ends = self._ends("read_committed")
-        ranges = [OffsetRange(p.topic, p.partition, 0, end) for p, end in sorted(ends.items())]
-        chunks = (chunk for range_ in ranges for chunk in read_chunks(MessageConsumer, self._params, range_))
-        return [message for chunk in chunks for message in chunk.messages]
-
-    def values(self):
-        return [message.value().decode() for message in self.records()]
-
-    def sink(self, name="copy", **params):
-        return KafkaSink(self.servers | params, self.topic, name=f"{name}-of-{self.topic}")
-
-    def store(self, **params):
-        params = ClientParams.parse(self.servers | params)
-        return KafkaStore(params=params, name=f"copy-of-{self.topic}", topic=self.topic)
-
-    def driver(self, owner="me", **params):
-        return Driver.of(self.store(**params), owner)
-
-
-@dataclass
-class Driver:
-    """A driver that has claimed the output, and its tasks."""
-
-    store: KafkaStore
-    claim: Claim
-
-    @classmethod
-    def of(cls, store, owner="me", now=None):
-        return cls(store, store.drivers.claim(owner, time.time() if now is None else now))
-
-    def take_over(self, batch):
-        for foreign in self.store.find_foreign(self.claim, batch):
-            self.store.take_over(self.claim, foreign)
-
-    def write(self, ranges, records, losses=(), batch_id=None):
-        """A batch of one range, as a sink writes it."""
-        batch = KafkaBatch(tuple(ranges), tuple(losses), batch_id)
-        self.take_over(batch)
-        return self.store.save_part(self.claim, batch, records)
-
-    def is_saved(self, ranges, losses):
-        return self.store.is_saved(self.claim, KafkaBatch(tuple(ranges), tuple(losses)))
 
 
 @pytest.fixture
 def output(kafka, kafka_topic):
     return Output(kafka.bootstrap_servers, kafka_topic(partitions=2))
-
-
-def r(topic, start, until, partition=0):
-    return OffsetRange(topic, partition, start, until)
 
 
 def as_record(offset):
@@ -133,7 +69,7 @@ def test_the_entries_of_other_versions_can_be_read(output, kafka_topic):
         claim.epoch,
         {"first": 0, "owner": "process 1 of a", "at": claim.epoch, "past": []},
     )
-    driver.take_over(KafkaBatch((r(source, 3, 5),)))
+    driver.store.take_over(claim, KafkaBatch((r(source, 3, 5),)))
     assert committed(name, source) == (3, f'{{"first": 3, "epoch": {claim.epoch}}}')
     driver.write([r(source, 3, 5)], [("k", "v")], batch_id=7)
     assert committed(name, source) == (5, f'{{"first": 3, "batchId": 7, "epoch": {claim.epoch}}}')
@@ -185,7 +121,7 @@ def test_what_fails_half_way_is_not_there(output, kafka_topic):
     with pytest.raises(RuntimeError, match="no more"):
         target.write([r(source, 0, 2)], failing())
     assert output.values() == []
-    assert target.store.positions([TopicPartition(source, 0)]) == {}
+    assert target.store.positions([TopicPartition(source, 0)]) == {TopicPartition(source, 0): 0}
     assert target.write([r(source, 0, 2)], [("k", "whole")])
     assert output.values() == ["whole"]
 
@@ -237,7 +173,7 @@ def test_what_an_older_copy_commits_while_it_is_fenced_is_seen(output, kafka_top
     """Progress is asked after taking over: before, it would miss what the older one commits meanwhile."""
     source = kafka_topic()
     target = output.driver()
-    target.take_over(KafkaBatch((r(source, 0, 1),)))
+    target.store.take_over(target.claim, KafkaBatch((r(source, 0, 1),)))
     transaction._producers.clear()
     once = iter([True])
 
@@ -377,7 +313,7 @@ def test_a_long_transaction_is_given_up_in_time(output, kafka_topic):
     ):
         target.write([r(source, 0, 9)], endless())
     assert output.values() == []
-    assert target.store.positions([TopicPartition(source, 0)]) == {}
+    assert target.store.positions([TopicPartition(source, 0)]) == {TopicPartition(source, 0): 0}
 
 
 def test_a_transaction_whose_end_comes_late_is_given_up(output, kafka_topic):

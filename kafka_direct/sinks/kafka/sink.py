@@ -82,7 +82,7 @@ class KafkaSink:
         """
         batch, store = KafkaBatch.of(rdd, by_partition=True), self._store
         claim = self._claim_for(batch)
-        self._take_over(claim, batch)
+        store.take_over(claim, batch)
 
         def save(part: KafkaBatch, records: Iterator[Any]) -> bool:
             return store.save_part(claim, part, records)
@@ -103,7 +103,7 @@ class KafkaSink:
         """
         batch, store = KafkaBatch.of(rdd if source is None else source), self._store
         claim = self._claim_for(batch)
-        self._take_over(claim, batch)
+        store.take_over(claim, batch)
         if store.is_saved(claim, batch):
             return False
         is_written = store.save_whole(claim, batch, rdd.collect())
@@ -156,12 +156,6 @@ class KafkaSink:
         claim = cast("KafkaClaim", self._output.claim(take))
         self._store.drivers.hold(claim, time.time())
         return claim
-
-    def _take_over(self, claim: KafkaClaim, batch: KafkaBatch) -> None:
-        """In the workers, as it takes a while for each partition; done before anything of the batch can fail."""
-        rdd: Any = batch.rdd
-        if foreign := self._store.find_foreign(claim, batch):
-            rdd.ctx.parallelize(foreign, len(foreign)).foreach(partial(self._store.take_over, claim))
 
     @classmethod
     def revived(cls, _version: int, state: dict[str, Any]) -> KafkaSink:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kafka_direct.errors import Fenced
 from kafka_direct.offsets import TopicPartition
@@ -34,13 +34,6 @@ if TYPE_CHECKING:
     from kafka_direct.sinks.batch import KafkaBatch
 
     from .claim import KafkaClaim
-
-
-class Foreign(NamedTuple):
-    """A part of a batch whose partition is to be taken over, from the drivers of the epochs `before`."""
-
-    part: KafkaBatch
-    before: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,44 +64,32 @@ class KafkaStore:
         entries = read_entries(self.params, self.name, partitions, is_stable=True, seconds=seconds)
         return saved_positions({p: _progress_of(entry) for p, entry in entries.items()})
 
-    def find_foreign(self, claim: KafkaClaim, batch: KafkaBatch) -> list[Foreign]:
-        """The parts of a batch that are to be taken over: those that this driver has not begun, or begins anew."""
-        entries = self._entries(batch.ranges, is_stable=False)
-        self._refuse_newer(claim, entries)
-        new = {step.topic_partition for step in plan_start(batch, _progress_in(entries))}
-        new |= {p for p, entry in entries.items() if entry.epoch != claim.epoch}
-        return [
-            Foreign(batch.part(i), claim.before(entries.get(range_.topicPartition())))
-            for i, range_ in enumerate(batch.ranges)
-            if range_.topicPartition() in new
-        ]
+    def take_over(self, claim: KafkaClaim, batch: KafkaBatch) -> None:
+        """Make the partitions of a batch this driver's, and note where the output begins in those that are new to it.
 
-    def take_over(self, claim: KafkaClaim, foreign: Foreign) -> None:
-        """Fence what drivers before have open in a partition, and note where the output begins there.
+        What drivers before have open there is fenced. The driver does it before each batch; mostly there is nothing
+        to do.
 
         Raises:
             Fenced: another driver has taken over.
         """
-        part, before = foreign
-        (range_,) = part.ranges
-        place = range_.topicPartition()
-        self.drivers.require_newest(claim)
-        self.fence(place, before)
+        entries = self._entries(batch, is_stable=False)
+        if not self._find_steps(claim, batch, entries):
+            return
+        foreign = {r.topicPartition() for r in batch.ranges} - {
+            p for p, entry in entries.items() if entry.epoch == claim.epoch
+        }
+        self._fence(claim, foreign, entries)
 
         def plan() -> Plan:
-            entries = self._entries(part.ranges, is_stable=True)
-            self._refuse_newer(claim, entries)
-            after = {step.topic_partition: step.after for step in plan_start(part, _progress_in(entries))}
-            if not after and entries[place].epoch == claim.epoch:  # a copy of this task has done it
-                return Plan({}, is_new=False)
-            stands = after.get(place) or _progress_of(entries[place])
-            return _plan({place: stands}, is_new=False, epoch=claim.epoch)
+            moved = self._find_steps(claim, batch, self._entries(batch, is_stable=True))
+            return _plan(moved, is_new=False, epoch=claim.epoch)
 
-        self._transaction(claim, self.writers.of(claim.epoch, place), self.name).run(plan)
+        self._transaction(claim, self.writers.driver(claim.epoch), self.name).run(plan)
 
-    def fence(self, place: TopicPartition, epochs: Iterable[int]) -> None:
-        """End what the drivers of these epochs have open in a partition."""
-        fence(self.params, [self.writers.of(epoch, place) for epoch in epochs])
+    def end_open(self, claim: KafkaClaim, partitions: Collection[TopicPartition]) -> None:
+        """End what drivers before have open in partitions, of which no batch is known yet."""
+        self._fence(claim, partitions, read_entries(self.params, self.name, partitions, is_stable=False))
 
     def is_saved(self, claim: KafkaClaim, batch: KafkaBatch) -> bool:
         """Whether nothing is left to save of a batch whose partitions are taken over. `save` looks again."""
@@ -165,14 +146,22 @@ class KafkaStore:
         writer = self.writers.driver(claim.epoch)
         return self._transaction(claim, writer, group).run(plan, self.topic, records).is_new
 
-    def end_open(self, claim: KafkaClaim, partitions: Collection[TopicPartition]) -> None:
-        """End what drivers before have open in partitions, of which no batch is known yet."""
-        entries = read_entries(self.params, self.name, partitions, is_stable=False)
-        for place in sorted(partitions):
-            self.fence(place, claim.before(entries.get(place)))
+    def _find_steps(
+        self, claim: KafkaClaim, batch: KafkaBatch, entries: Mapping[TopicPartition, Entry]
+    ) -> dict[TopicPartition, Progress]:
+        """What is to be noted before a batch: where the output begins, and that other drivers' partitions are ours."""
+        self._refuse_newer(claim, entries)
+        foreign = {p: _progress_of(entry) for p, entry in entries.items() if entry.epoch != claim.epoch}
+        begun = {step.topic_partition: step.after for step in plan_start(batch, _progress_in(entries))}
+        return foreign | begun
+
+    def _fence(
+        self, claim: KafkaClaim, places: Collection[TopicPartition], entries: Mapping[TopicPartition, Entry]
+    ) -> None:
+        fence(self.params, [self.writers.of(e, p) for p in sorted(places) for e in claim.before(entries.get(p))])
 
     def _advance(self, claim: KafkaClaim, batch: KafkaBatch) -> Advance:
-        entries = self._entries(batch.ranges, is_stable=True)
+        entries = self._entries(batch, is_stable=True)
         self._refuse_newer(claim, entries)
         if others := sorted(p for p, entry in entries.items() if entry.epoch != claim.epoch):
             raise Fenced(
@@ -182,8 +171,8 @@ class KafkaStore:
             )
         return plan_advance(batch, _progress_in(entries), output=f"output {self.name}")
 
-    def _entries(self, ranges: Iterable[Any], *, is_stable: bool) -> dict[TopicPartition, Entry]:
-        places = [range_.topicPartition() for range_ in ranges]
+    def _entries(self, batch: KafkaBatch, *, is_stable: bool) -> dict[TopicPartition, Entry]:
+        places = [range_.topicPartition() for range_ in batch.ranges]
         return read_entries(self.params, self.name, places, is_stable=is_stable)
 
     def _refuse_newer(self, claim: KafkaClaim, entries: Mapping[TopicPartition, Entry]) -> None:

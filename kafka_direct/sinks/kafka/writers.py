@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # Stands for all drivers of the versions of this package whose ids had no epoch.
 NO_EPOCH = 0
 # A new producer waits for three answers, one after the other, and does little else.
-AT_ONCE = 8
+AT_ONCE = 24
 
 
 @dataclass(frozen=True, slots=True)
