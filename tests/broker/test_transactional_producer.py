@@ -69,14 +69,16 @@ CLOCK = SimpleNamespace(now=0.0)
         (Client(), [KafkaError(KafkaError._TRANSPORT, "Disconnected")], False),
         (Client([KafkaError(KafkaError._TIMED_OUT, retriable=True), None]), [], False),
         (Client(seconds=QUICK_SECONDS), [], False),
+        (Client(seconds=1.0), [], False),  # a request may have timed out, and have been sent again
     ],
-    ids=["all was well", "a connection was lost", "the commit was tried twice", "the commit was slow"],
+    ids=["all was well", "a connection was lost", "the commit was tried twice", "a slow commit", "a repeated request"],
 )
 def test_a_producer_is_kept_only_if_nothing_of_it_is_under_way(client, reports, is_kept, monkeypatch):
     """A commit that arrives late would commit a part of the next transaction, which has the same epoch."""
     monkeypatch.setattr(transactional_producer, "Producer", client)
     monkeypatch.setattr(transactional_producer.time, "monotonic", lambda: CLOCK.now)
-    params = ClientParams.parse({"bootstrap.servers": "broker:9092"})
+    params = {"bootstrap.servers": "broker:9092"} | ({"socket.timeout.ms": 2000} if client.seconds == 1 else {})
+    params = ClientParams.parse(params)
     producer = TransactionalProducer(params, "w")
     producer.begin([], None)
     client.reports = reports

@@ -32,7 +32,10 @@ DEFAULT_TIMEOUT_MS = 60_000
 WRITING_SHARE = 0.8
 QUEUE_FULL_SECONDS = 0.5
 # A commit that took no longer, at the first try, and no error of the client: then no request of it is under way still.
+# The client repeats by itself what was not answered in socket.timeout.ms, and reports no error of that.
 QUICK_SECONDS = 5.0
+SOCKET_KEY = "socket.timeout.ms"
+DEFAULT_SOCKET_MS = 60_000
 POLL_EVERY = 1000  # records
 
 _FENCED = frozenset(
@@ -71,10 +74,14 @@ class TransactionalProducer:
         self._undelivered = Undelivered()
         own: Any = config.get("error_cb")
         self._health = ClientHealth(own)
+        self._quick_seconds = min(QUICK_SECONDS, int(str(config.get(SOCKET_KEY, DEFAULT_SOCKET_MS))) / 2000)
         self._was_quick = True  # a new one's first request makes an epoch of its own
         # The client reports failures only. The commit fails if a record was not delivered, and the report says why.
         config |= {"delivery.report.only.error": True, "error_cb": self._health}
         config |= {"log.connection.close": True}  # else a lost connection is no error to report
+        # A client that has lost its brokers may begin anew with the bootstrap servers, and then sending offsets hangs
+        # (librdkafka #5511). A producer lives for a short time, and need not.
+        config.setdefault("metadata.recovery.strategy", "none")
         self._client: Any = build_client(Producer, config, on_delivery=self._undelivered)
         self._is_hung = False
         self._run("taking over", self._client.init_transactions, ANSWER_SECONDS)
@@ -134,7 +141,7 @@ class TransactionalProducer:
             raise self._too_long("its records")
         asked, left = clock(), self._begun + self._timeout_ms / 1000 - clock()
         tries = self._run("committing", self._client.commit_transaction, left)
-        self._was_quick = tries == 1 and clock() - asked < QUICK_SECONDS
+        self._was_quick = tries == 1 and clock() - asked < self._quick_seconds
 
     def abort(self) -> None:
         """Abort what is open. If that fails, the next producer of this id does it."""
