@@ -7,6 +7,7 @@ next transaction, which has the same epoch, the broker commits what is there of 
 import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -72,17 +73,7 @@ def test_a_commit_that_comes_late(proxied, monkeypatch, is_always_kept, is_cut):
         begin(producer, *arguments)
 
     monkeypatch.setattr(TransactionalProducer, "begin", note)
-    attempts = 0
-    while True:  # as Spark tries a task again
-        attempts += 1
-        try:
-            driver.write([r(source, 1, 2)], records())
-        except KafkaDirectError:
-            assert attempts < 4
-            open_producers.clear()
-        else:
-            break
-
+    tries = save(lambda: driver.write([r(source, 1, 2)], records()), open_producers.clear)
     found = Counter(output.values())
     wanted = Counter(["first", *map(str, range(RECORDS))])
     if is_always_kept:
@@ -91,4 +82,14 @@ def test_a_commit_that_comes_late(proxied, monkeypatch, is_always_kept, is_cut):
         assert len(found) == 1 + RECORDS // 2  # the rest is lost: the offsets say that the batch is there
     else:
         assert found == wanted
-        assert attempts == 1
+        assert tries == 1
+
+
+def save(write, before_next):
+    """Try until it succeeds, as Spark tries a task; the result is how often."""
+    for tries in range(1, 5):
+        with suppress(KafkaDirectError):
+            write()
+            return tries
+        before_next()
+    raise AssertionError("no attempt has succeeded")

@@ -18,7 +18,7 @@ from kafka_output import Driver, Output, r
 from kafka_direct.broker import ConsumerGroup
 from kafka_direct.broker.write.transactional_producer import TransactionalProducer
 from kafka_direct.errors import ArgumentTypeError, ConfigError, Fenced, OutOfOrder
-from kafka_direct.offsets import Loss, LossCause, TopicPartition
+from kafka_direct.offsets import LogOwner, Loss, LossCause, Origin, TopicPartition
 from kafka_direct.options import ClientParams
 from kafka_direct.sinks import KafkaRecord
 from kafka_direct.sinks.batch import KafkaBatch
@@ -377,6 +377,24 @@ def test_a_sink_looks_for_its_successor_before_each_batch(output, kafka_topic, b
     with pytest.raises(Fenced, match="belongs to another driver now, the second driver"):
         sink.save(batch_rdd(r(source, 1, 2)).map(as_record))
     assert output.values() == ["0"]
+
+
+def test_of_two_copies_of_a_job_the_one_that_owns_the_log_goes_on(output, kafka_topic, batch_rdd):
+    """The older one comes to its first save after the newer one: the log ends it, and so does the sink, never both."""
+    source = kafka_topic()
+
+    def save(sink, start, epoch):
+        rdd = batch_rdd(r(source, start, start + 1))
+        rdd.origin = lambda: Origin(owner=LogOwner("the log", epoch))
+        return sink.save(rdd.map(as_record))
+
+    older, newer = output.sink(), output.sink()
+    assert save(newer, 0, 2)
+    with pytest.raises(Fenced, match="belongs to another driver now"):
+        save(older, 0, 1)
+    assert save(newer, 1, 2)
+    assert save(output.sink(), 2, 3)
+    assert sorted(output.values()) == ["0", "1", "2"]
 
 
 def test_batches_of_another_query_are_others(sc, output):

@@ -14,6 +14,7 @@ from kafka_direct.offsets.store.claims import describe_driver
 from kafka_direct.options import ClientParams, Subscription, refuse_literal_secrets
 from kafka_direct.sinks.batch import KafkaBatch
 from kafka_direct.sinks.output import Output
+from kafka_direct.sinks.query import find_query
 
 from .query_checkpoint import is_reset
 from .sources import require_sources
@@ -123,12 +124,9 @@ class KafkaSink:
                 f"{', '.join(columns)}: select these."
             )
         # A query with a new checkpoint counts its batches from 0 again, so progress is kept per query.
-        query = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+        query = find_query(frame.sparkSession.sparkContext, frame)
         if query is None:
-            raise ConfigError(
-                "save_batch does not know of which query this batch is: call it in the thread that foreachBatch runs "
-                "its function in, and leave PYSPARK_PIN_THREAD at true, its default."
-            )
+            raise ConfigError("save_batch is for foreachBatch, and no query runs here; write a batch with frame.write.")
         records = map(_record, frame.toLocalIterator())
         was_reset = partial(is_reset, frame.sparkSession, query)
         return self._store.save_query_batch(self._claim(), query, batch_id, records, was_reset)
