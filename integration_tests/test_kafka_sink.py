@@ -462,15 +462,15 @@ def test_the_output_alone_is_enough(output, run_stream, kafka_topic, kafka_produ
 
 def test_a_replayed_batch_is_skipped(output, run_stream, kafka_topic, kafka_produce, tmp_path):
     """A batch that fails after its transactions are committed runs again at the next start, and is recognised."""
-    topic, answers = kafka_topic(partitions=2), []
+    topic, answers, first, second = kafka_topic(partitions=2), [], output.sink(), output.sink()
     kafka_produce(topic, [str(n) for n in range(50)], keys=[str(n) for n in range(50)])
 
     def save_and_fail(rdd):
-        output.sink().save_partitions(rdd)
+        first.save_partitions(rdd)
         raise RuntimeError("the second output fails")
 
     def save(rdd):
-        answers.append((rdd.count(), output.sink().save_partitions(rdd)))
+        answers.append((rdd.count(), second.save_partitions(rdd)))
 
     run_stream(topic, save_and_fail, lambda: len(output.values()) >= 50, checkpoint=str(tmp_path / "checkpoint"))
     kafka_produce(topic, ["last"])
