@@ -1,90 +1,33 @@
 """KafkaSink: records and source offsets in one transaction, whatever is tried again, copied or fenced."""
 
+import json
+import sys
 import threading
 import time
 from collections import Counter
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from kafka_direct.broker import Cluster, ConsumerGroup
-from kafka_direct.broker.fetch.reader import read_chunks
-from kafka_direct.broker.fetch.worker_consumer import MessageConsumer
+sys.path.append(str(Path(__file__).parent))  # pytest's importlib mode adds nothing
+
+from kafka_output import Driver, Output, r
+
+from kafka_direct.broker import ConsumerGroup
 from kafka_direct.broker.write.transactional_producer import TransactionalProducer
-from kafka_direct.errors import ArgumentTypeError, BrokerUnavailable, ConfigError, Fenced, OutOfOrder
-from kafka_direct.offsets import Loss, LossCause, OffsetRange, TopicPartition
-from kafka_direct.options import ClientParams, Subscription
-from kafka_direct.sinks import KafkaRecord, KafkaSink
+from kafka_direct.errors import ArgumentTypeError, ConfigError, Fenced, OutOfOrder
+from kafka_direct.offsets import LogOwner, Loss, LossCause, Origin, TopicPartition
+from kafka_direct.options import ClientParams
+from kafka_direct.sinks import KafkaRecord
 from kafka_direct.sinks.batch import KafkaBatch
 from kafka_direct.sinks.kafka import transaction
-from kafka_direct.sinks.kafka.store import KafkaStore
-from kafka_direct.sinks.output import Claim
-from kafka_direct.testing import wait_until
-
-
-class Output:
-    """A topic as its readers see it: what is committed."""
-
-    def __init__(self, servers, topic):
-        self.topic, self.servers = topic, {"bootstrap.servers": servers}
-        self._params = ClientParams.parse(self.servers | {"isolation.level": "read_committed"})
-
-    def _ends(self, isolation):
-        cluster = Cluster(ClientParams.parse(self.servers | {"isolation.level": isolation}))
-        partitions, topic_ids = cluster.find_partitions(Subscription.parse([self.topic]))
-        return cluster.find_offsets(partitions, topic_ids).latest
-
-    def records(self):
-        # A commit is answered before its markers stand in the partitions; what stays open is no part of the answer.
-        with suppress(BrokerUnavailable):
-            wait_until(lambda: self._ends("read_committed") == self._ends("read_uncommitted"), "markers", timeout=5)
-        ends = self._ends("read_committed")
-        ranges = [OffsetRange(p.topic, p.partition, 0, end) for p, end in sorted(ends.items())]
-        chunks = (chunk for range_ in ranges for chunk in read_chunks(MessageConsumer, self._params, range_))
-        return [message for chunk in chunks for message in chunk.messages]
-
-    def values(self):
-        return [message.value().decode() for message in self.records()]
-
-    def sink(self, name="copy", **params):
-        return KafkaSink(self.servers | params, self.topic, name=f"{name}-of-{self.topic}")
-
-    def store(self, **params):
-        params = ClientParams.parse(self.servers | params)
-        return KafkaStore(params=params, name=f"copy-of-{self.topic}", topic=self.topic)
-
-    def driver(self, owner="me", **params):
-        return Driver.of(self.store(**params), owner)
-
-
-@dataclass
-class Driver:
-    """A driver that has claimed the output, and its tasks."""
-
-    store: KafkaStore
-    claim: Claim
-
-    @classmethod
-    def of(cls, store, owner="me", now=None):
-        return cls(store, store.drivers.claim(owner, time.time() if now is None else now))
-
-    def write(self, writer, ranges, records, losses=(), batch_id=None):
-        batch = KafkaBatch(tuple(ranges), tuple(losses), batch_id)
-        return self.store.save(self.claim, batch, records, writer=writer)
-
-    def is_saved(self, ranges, losses):
-        return self.store.is_saved(self.claim, KafkaBatch(tuple(ranges), tuple(losses)))
 
 
 @pytest.fixture
 def output(kafka, kafka_topic):
     return Output(kafka.bootstrap_servers, kafka_topic(partitions=2))
-
-
-def r(topic, start, until, partition=0):
-    return OffsetRange(topic, partition, start, until)
 
 
 def as_record(offset):
@@ -103,12 +46,12 @@ def test_records_and_offsets_arrive_together(output, kafka_topic):
         raise AssertionError("a replay was computed")
         yield
 
-    assert target.write("w", [r(source, 0, 2)], [("k", "a"), (None, b"b")], batch_id=7)
-    assert not target.write("w", [r(source, 0, 2)], unwanted())
+    assert target.write([r(source, 0, 2)], [("k", "a"), (None, b"b")], batch_id=7)
+    assert not target.write([r(source, 0, 2)], unwanted())
     assert sorted(output.values()) == ["a", "b"]
     assert target.store.positions([TopicPartition(source, 0)]) == {TopicPartition(source, 0): 2}
     with pytest.raises(OutOfOrder):
-        target.write("w", [r(source, 4, 5)], unwanted())
+        target.write([r(source, 4, 5)], unwanted())
 
 
 def test_the_entries_of_other_versions_can_be_read(output, kafka_topic):
@@ -121,10 +64,14 @@ def test_the_entries_of_other_versions_can_be_read(output, kafka_topic):
         params, place = ClientParams.parse(output.servers | settled), TopicPartition(topic, 0)
         return ConsumerGroup(params).progress([place])[place]
 
-    assert committed(f"{name}-driver", output.topic) == (claim.epoch, '{"first": 0, "owner": "process 1 of a"}')
-    driver.store.save_start(claim, KafkaBatch((r(source, 3, 5),)))
+    number, note = committed(f"{name}-driver", output.topic)
+    assert (number, json.loads(note)) == (
+        claim.epoch,
+        {"first": 0, "owner": "process 1 of a", "at": claim.epoch, "past": []},
+    )
+    driver.store.take_over(claim, KafkaBatch((r(source, 3, 5),)))
     assert committed(name, source) == (3, f'{{"first": 3, "epoch": {claim.epoch}}}')
-    driver.write("w", [r(source, 3, 5)], [("k", "v")], batch_id=7)
+    driver.write([r(source, 3, 5)], [("k", "v")], batch_id=7)
     assert committed(name, source) == (5, f'{{"first": 3, "batchId": 7, "epoch": {claim.epoch}}}')
     driver.store.save_query_batch(claim, "q", 4, [("k", "v")])
     stored = f'{{"first": 4, "batchId": 4, "epoch": {claim.epoch}}}'
@@ -135,14 +82,14 @@ def test_a_loss_without_records_after_it_is_still_to_be_written(output, kafka_to
     """It moves the output over the gap: taken for done, it would have every later batch refused for ever."""
     source = kafka_topic()
     target, partition = output.driver(), TopicPartition(source, 0)
-    assert target.write("w", [r(source, 0, 2)], [("k", "a")])
+    assert target.write([r(source, 0, 2)], [("k", "a")])
     gap = [r(source, 50, 50)]
     lost = [Loss(topic_partition=partition, cause=LossCause.AGED_OUT, wanted=2, earliest=50, latest=50, resumed=50)]
 
     assert not target.is_saved(gap, lost)
-    assert not target.write("w", gap, [], losses=lost)
+    assert not target.write(gap, [], losses=lost)
     assert target.is_saved(gap, lost)
-    assert target.write("w", [r(source, 50, 51)], [("k", "b")])
+    assert target.write([r(source, 50, 51)], [("k", "b")])
     assert sorted(output.values()) == ["a", "b"]
 
 
@@ -172,10 +119,10 @@ def test_what_fails_half_way_is_not_there(output, kafka_topic):
         raise RuntimeError("no more")
 
     with pytest.raises(RuntimeError, match="no more"):
-        target.write("w", [r(source, 0, 2)], failing())
+        target.write([r(source, 0, 2)], failing())
     assert output.values() == []
-    assert target.store.positions([TopicPartition(source, 0)]) == {}
-    assert target.write("w", [r(source, 0, 2)], [("k", "whole")])
+    assert target.store.positions([TopicPartition(source, 0)]) == {TopicPartition(source, 0): 0}
+    assert target.write([r(source, 0, 2)], [("k", "whole")])
     assert output.values() == ["whole"]
 
 
@@ -193,7 +140,7 @@ def test_of_two_copies_of_a_task_one_writes(output, kafka_topic, slow_one_ends):
 
     def write_slowly():
         try:
-            target.write("w", [r(source, 0, 1)], slow())
+            target.write([r(source, 0, 1)], slow())
         except Fenced as error:
             fenced.append(str(error))
 
@@ -207,7 +154,7 @@ def test_of_two_copies_of_a_task_one_writes(output, kafka_topic, slow_one_ends):
             go_on.set()
             thread.join()
 
-    assert target.write("w", [r(source, 0, 1)], quick())
+    assert target.write([r(source, 0, 1)], quick())
     go_on.set()
     thread.join()
 
@@ -226,15 +173,17 @@ def test_what_an_older_copy_commits_while_it_is_fenced_is_seen(output, kafka_top
     """Progress is asked after taking over: before, it would miss what the older one commits meanwhile."""
     source = kafka_topic()
     target = output.driver()
-    once = iter([True])  # the writer is one that no test before has left a producer of
+    target.store.take_over(target.claim, KafkaBatch((r(source, 0, 1),)))
+    transaction._producers.clear()
+    once = iter([True])
 
     def take_over(params, writer):
         if next(once, False):
-            assert elsewhere(target).write(source, [r(source, 0, 1)], [("k", "first")])
+            assert elsewhere(target).write([r(source, 0, 1)], [("k", "first")])
         return TransactionalProducer(params, writer)
 
     monkeypatch.setattr(transaction, "TransactionalProducer", take_over)
-    assert not target.write(source, [r(source, 0, 1)], [("k", "second")])
+    assert not target.write([r(source, 0, 1)], [("k", "second")])
     assert output.values() == ["first"]
 
 
@@ -242,16 +191,16 @@ def test_a_replaced_producer_judges_anew(output, kafka_topic, elsewhere, monkeyp
     """Who fenced the kept one after the look at the progress may have written the very range."""
     source = kafka_topic()
     target = output.driver()
-    assert target.write("w", [r(source, 0, 1)], [("k", "a")])
+    assert target.write([r(source, 0, 1)], [("k", "a")])
     begin, once = TransactionalProducer.begin, iter([True])
 
     def begin_late(*arguments):
         if next(once, False):
-            assert elsewhere(target).write("w", [r(source, 1, 2)], [("k", "first")])
+            assert elsewhere(target).write([r(source, 1, 2)], [("k", "first")])
         begin(*arguments)
 
     monkeypatch.setattr(TransactionalProducer, "begin", begin_late)
-    assert not target.write("w", [r(source, 1, 2)], [("k", "second")])
+    assert not target.write([r(source, 1, 2)], [("k", "second")])
     assert sorted(output.values()) == ["a", "first"]
 
 
@@ -266,7 +215,7 @@ def test_positions_wait_for_a_transaction_that_is_open(output, kafka_topic):
         is_open.set()
         go_on.wait()
 
-    writer = threading.Thread(target=lambda: target.write("w", [r(source, 0, 1)], slow()))
+    writer = threading.Thread(target=lambda: target.write([r(source, 0, 1)], slow()))
     writer.start()
     is_open.wait()
     reader = threading.Thread(target=lambda: answers.append(output.store().positions([partition])))
@@ -285,7 +234,7 @@ def test_a_kept_producer_that_was_fenced_is_replaced(output, kafka_topic, elsewh
     target = output.driver()
 
     for number, worker in enumerate((target, elsewhere(target), target, elsewhere(target))):
-        assert worker.write("w", [r(source, number, number + 1)], [("k", str(number))])
+        assert worker.write([r(source, number, number + 1)], [("k", str(number))])
     assert sorted(output.values()) == list("0123")
 
 
@@ -293,13 +242,13 @@ def test_a_second_driver_stops_the_first(output, kafka_topic):
     """The newest claim works; an older driver is told the newer one's name, by its next look and by its tasks."""
     source = kafka_topic()
     old = output.driver("process 1 of a")
-    assert old.write("w", [r(source, 0, 1)], [("k", "a")])
+    assert old.write([r(source, 0, 1)], [("k", "a")])
     new = output.driver("process 2 of b")
-    assert new.write("w", [r(source, 1, 2)], [("k", "b")])
+    assert new.write([r(source, 1, 2)], [("k", "b")])
 
     for act in (
         lambda: old.store.drivers.require_newest(old.claim),
-        lambda: old.write("w", [r(source, 2, 3)], [("k", "zombie")]),
+        lambda: old.write([r(source, 2, 3)], [("k", "zombie")]),
     ):
         with pytest.raises(Fenced, match=r"belongs to another driver now, process 2 of b, .* must stop"):
             act()
@@ -315,9 +264,9 @@ def test_a_task_of_an_older_driver_ends_no_transaction_of_a_newer_one(output, ka
     def records():
         yield ("k", "new")
         with pytest.raises(Fenced, match="belongs to another driver now, new"):
-            old.write(source, [r(source, 0, 1)], [("k", "old")])
+            old.write([r(source, 0, 1)], [("k", "old")])
 
-    assert new.write(source, [r(source, 0, 1)], records())
+    assert new.write([r(source, 0, 1)], records())
     assert output.values() == ["new"]
 
 
@@ -325,12 +274,12 @@ def test_a_kept_producer_of_an_older_driver_writes_nothing_any_more(output, kafk
     """Though the newer one has written nothing yet: it would find the output moved under its own start."""
     source = kafka_topic()
     old = output.driver("old")
-    assert old.write(source, [r(source, 0, 1)], [("k", "old")])
+    assert old.write([r(source, 0, 1)], [("k", "old")])
     new = output.driver("new")
 
     with pytest.raises(Fenced, match="belongs to another driver now, new"):
-        old.write(source, [r(source, 1, 2)], [("k", "too late")])
-    assert new.write(source, [r(source, 1, 3)], [("k", "new")])
+        old.write([r(source, 1, 2)], [("k", "too late")])
+    assert new.write([r(source, 1, 3)], [("k", "new")])
     assert sorted(output.values()) == ["new", "old"]
 
 
@@ -340,13 +289,13 @@ def test_a_task_of_an_older_driver_writes_nothing_after_a_newer_one_has_come(out
     old, once = output.driver("old"), iter([True])
 
     def take_over(params, writer):
-        if writer == source and next(once, False):
+        if source in writer and next(once, False):
             output.driver("new")
         return TransactionalProducer(params, writer)
 
     monkeypatch.setattr(transaction, "TransactionalProducer", take_over)
     with pytest.raises(Fenced, match="belongs to another driver now, new"):
-        old.write(source, [r(source, 0, 1)], [("k", "old")])
+        old.write([r(source, 0, 1)], [("k", "old")])
     assert output.values() == []
 
 
@@ -360,11 +309,11 @@ def test_a_long_transaction_is_given_up_in_time(output, kafka_topic):
             yield ("k", "late")
 
     with pytest.raises(
-        ConfigError, match=r"records of w took \d s, and the brokers abort .* raise transaction\.timeout"
+        ConfigError, match=r"records of \S+ took \d s, and the brokers abort .* raise transaction\.timeout"
     ):
-        target.write("w", [r(source, 0, 9)], endless())
+        target.write([r(source, 0, 9)], endless())
     assert output.values() == []
-    assert target.store.positions([TopicPartition(source, 0)]) == {}
+    assert target.store.positions([TopicPartition(source, 0)]) == {TopicPartition(source, 0): 0}
 
 
 def test_a_transaction_whose_end_comes_late_is_given_up(output, kafka_topic):
@@ -376,8 +325,8 @@ def test_a_transaction_whose_end_comes_late_is_given_up(output, kafka_topic):
         time.sleep(1.7)  # of the 2 s a fifth is left for the commit
 
     target = output.driver(**{"transaction.timeout.ms": 2000})
-    with pytest.raises(ConfigError, match="its records of w took"):
-        target.write("w", [r(source, 0, 9)], hesitant())
+    with pytest.raises(ConfigError, match=r"its records of \S+ took"):
+        target.write([r(source, 0, 9)], hesitant())
     assert output.values() == []
 
 
@@ -386,7 +335,7 @@ def test_what_is_no_record_is_refused(output, kafka_topic, wrong):
     """The error says what is wanted; nothing is written."""
     source = kafka_topic()
     with pytest.raises(ArgumentTypeError, match="to write"):
-        output.driver().write("w", [r(source, 0, 2)], [("k", "good"), wrong])
+        output.driver().write([r(source, 0, 2)], [("k", "good"), wrong])
     assert output.values() == []
 
 
@@ -395,7 +344,7 @@ def test_a_record_may_say_everything(output, kafka_topic):
     source, other = kafka_topic(), kafka_topic(partitions=3)
     stamp = int(time.time() * 1000) - 60_000  # not long ago, or retention may take the record before it is read
     record = KafkaRecord("v", "k", other, 2, stamp, [("h", b"1")])
-    output.driver().write("w", [r(source, 0, 1)], [record])
+    output.driver().write([r(source, 0, 1)], [record])
 
     (message,) = Output(output.servers["bootstrap.servers"], other).records()
     assert (message.partition(), message.timestamp()[1], message.headers()) == (2, stamp, [("h", b"1")])
@@ -428,6 +377,24 @@ def test_a_sink_looks_for_its_successor_before_each_batch(output, kafka_topic, b
     with pytest.raises(Fenced, match="belongs to another driver now, the second driver"):
         sink.save(batch_rdd(r(source, 1, 2)).map(as_record))
     assert output.values() == ["0"]
+
+
+def test_of_two_copies_of_a_job_the_one_that_owns_the_log_goes_on(output, kafka_topic, batch_rdd):
+    """The older one comes to its first save after the newer one: the log ends it, and so does the sink, never both."""
+    source = kafka_topic()
+
+    def save(sink, start, epoch):
+        rdd = batch_rdd(r(source, start, start + 1))
+        rdd.origin = lambda: Origin(owner=LogOwner("the log", epoch))
+        return sink.save(rdd.map(as_record))
+
+    older, newer = output.sink(), output.sink()
+    assert save(newer, 0, 2)
+    with pytest.raises(Fenced, match="belongs to another driver now"):
+        save(older, 0, 1)
+    assert save(newer, 1, 2)
+    assert save(output.sink(), 2, 3)
+    assert sorted(output.values()) == ["0", "1", "2"]
 
 
 def test_batches_of_another_query_are_others(sc, output):
@@ -495,15 +462,15 @@ def test_the_output_alone_is_enough(output, run_stream, kafka_topic, kafka_produ
 
 def test_a_replayed_batch_is_skipped(output, run_stream, kafka_topic, kafka_produce, tmp_path):
     """A batch that fails after its transactions are committed runs again at the next start, and is recognised."""
-    topic, answers = kafka_topic(partitions=2), []
+    topic, answers, first, second = kafka_topic(partitions=2), [], output.sink(), output.sink()
     kafka_produce(topic, [str(n) for n in range(50)], keys=[str(n) for n in range(50)])
 
     def save_and_fail(rdd):
-        output.sink().save_partitions(rdd)
+        first.save_partitions(rdd)
         raise RuntimeError("the second output fails")
 
     def save(rdd):
-        answers.append((rdd.count(), output.sink().save_partitions(rdd)))
+        answers.append((rdd.count(), second.save_partitions(rdd)))
 
     run_stream(topic, save_and_fail, lambda: len(output.values()) >= 50, checkpoint=str(tmp_path / "checkpoint"))
     kafka_produce(topic, ["last"])

@@ -30,18 +30,23 @@ class ConsumerGroup:
         self._servers = servers_of(params)
         self._consumer: Consumer | None = None
 
-    def progress(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, tuple[int, str]]:
-        """The committed offset and its text, of each partition that has one. Raises if one of them has an error."""
+    def progress(
+        self, partitions: Collection[TopicPartition], *, seconds: float = ANSWER_SECONDS
+    ) -> dict[TopicPartition, tuple[int, str]]:
+        """The committed offset and its text, of each partition that has one. Raises if one of them has an error.
+
+        At the isolation level `read_committed` the answer waits for transactions that are open.
+        """
         asked = [ClientPartition(p.topic, p.partition) for p in sorted(partitions)]
 
         def ask(consumer: Consumer) -> list[ClientPartition]:
-            answers = consumer.committed(asked, timeout=ANSWER_SECONDS)
+            answers = consumer.committed(asked, timeout=seconds)
             for answer in answers:
                 if answer.error is not None:
                     raise KafkaException(answer.error)
             return answers
 
-        answers = self._ask(ask, "reading committed offsets") if asked else []
+        answers = self._ask(ask, "reading committed offsets", seconds) if asked else []
         return {TopicPartition(p.topic, p.partition): (p.offset, p.metadata or "") for p in answers if p.offset >= 0}
 
     def metadata(self) -> Any:
@@ -63,15 +68,13 @@ class ConsumerGroup:
             close_client(self._consumer)
             self._consumer = None
 
-    def _ask(self, question: Callable[[Consumer], T], asking: str) -> T:
+    def _ask(self, question: Callable[[Consumer], T], asking: str, seconds: float = ANSWER_SECONDS) -> T:
         if self._consumer is None:
             self._consumer = build_client(Consumer, self._params.for_group())
         consumer = self._consumer
         try:
             # `poll` serves the client's events while it waits. Nothing is assigned, so no record can come.
-            return ask_again(
-                lambda: question(consumer), Deadline(ANSWER_SECONDS), wait=consumer.poll, may_pass=_may_pass
-            )
+            return ask_again(lambda: question(consumer), Deadline(seconds), wait=consumer.poll, may_pass=_may_pass)
         except KafkaException as failure:
             doing = f"{asking} of group {self._params.group_id}"
             raise translate(failure.args[0], doing, self._servers) from failure

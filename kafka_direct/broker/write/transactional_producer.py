@@ -12,8 +12,11 @@ from confluent_kafka import TopicPartition as ClientPartition
 from kafka_direct.broker.deadline import Deadline
 from kafka_direct.broker.failure import build_client, servers_of, translate, translate_write
 from kafka_direct.checkpointed import public
-from kafka_direct.errors import ArgumentTypeError, ConfigError, Fenced, KafkaDirectError
+from kafka_direct.errors import ArgumentTypeError, BrokerUnavailable, ConfigError, Fenced, KafkaDirectError
+from kafka_direct.options.callback import holding_errors
 
+from .client_call import GRACE_SECONDS, Hung, abandon, call_within
+from .client_health import ClientHealth
 from .delivery import Undelivered, produce
 
 if TYPE_CHECKING:
@@ -28,6 +31,11 @@ DEFAULT_TIMEOUT_MS = 60_000
 # The part of a transaction's time in which records may be written; the rest is for the commit.
 WRITING_SHARE = 0.8
 QUEUE_FULL_SECONDS = 0.5
+# A commit that took no longer, at the first try, and no error of the client: then no request of it is under way still.
+# The client repeats by itself what was not answered in socket.timeout.ms, and reports no error of that.
+QUICK_SECONDS = 5.0
+SOCKET_KEY = "socket.timeout.ms"
+DEFAULT_SOCKET_MS = 60_000
 POLL_EVERY = 1000  # records
 
 _FENCED = frozenset(
@@ -61,23 +69,33 @@ class TransactionalProducer:
         self._servers = servers_of(params)
         self._writer = writer
         self._begun = self._write_until = 0.0
-        # The client reports failures only. The commit fails if a record was not delivered, and the report says why.
-        config = params.for_transactions(writer) | {"delivery.report.only.error": True}
+        config = params.for_transactions(writer)
         self._timeout_ms = int(str(config.get(TIMEOUT_KEY, DEFAULT_TIMEOUT_MS)))
         self._undelivered = Undelivered()
+        own: Any = config.get("error_cb")
+        self._health = ClientHealth(own)
+        self._quick_seconds = min(QUICK_SECONDS, int(str(config.get(SOCKET_KEY, DEFAULT_SOCKET_MS))) / 2000)
+        self._was_quick = True  # a new one's first request makes an epoch of its own
+        # The client reports failures only. The commit fails if a record was not delivered, and the report says why.
+        config |= {"delivery.report.only.error": True, "error_cb": self._health}
+        config |= {"log.connection.close": True}  # else a lost connection is no error to report
+        # A client that has lost its brokers may begin anew with the bootstrap servers, and then sending offsets hangs
+        # (librdkafka #5511). A producer lives for a short time, and need not.
+        config.setdefault("metadata.recovery.strategy", "none")
         self._client: Any = build_client(Producer, config, on_delivery=self._undelivered)
-        deadline = Deadline(ANSWER_SECONDS)
-        self._run("taking over", lambda: self._client.init_transactions(deadline.left()), deadline)
+        self._is_hung = False
+        self._run("taking over", self._client.init_transactions, ANSWER_SECONDS)
 
     def begin(self, moved: Iterable[tuple[TopicPartition, int, str]], group: Any) -> None:
         """Begin a transaction with the offsets that it commits, each with its metadata. `group` is `metadata()`'s."""
         offsets = [ClientPartition(p.topic, p.partition, offset, text) for p, offset, text in moved]
         self._undelivered.error = None
+        self._was_quick = False
         self._begun = time.monotonic()
         self._write_until = self._begun + WRITING_SHARE * self._timeout_ms / 1000
-        left = Deadline(ANSWER_SECONDS)
-        self._client.begin_transaction()
-        self._run("beginning", lambda: self._client.send_offsets_to_transaction(offsets, group, left.left()), left)
+        self._run("beginning", lambda _: self._client.begin_transaction(), ANSWER_SECONDS)
+        send = self._client.send_offsets_to_transaction
+        self._run("sending offsets in", lambda seconds: send(offsets, group, seconds), ANSWER_SECONDS)
 
     def write(self, topic: str, records: Iterable[Any]) -> None:
         clock, ends = time.monotonic, self._write_until
@@ -118,27 +136,56 @@ class TransactionalProducer:
             ) from cause
 
     def commit(self) -> None:
-        if time.monotonic() > self._write_until:
+        clock = time.monotonic
+        if clock() > self._write_until:
             raise self._too_long("its records")
-        left = Deadline(self._begun + self._timeout_ms / 1000 - time.monotonic())
-        self._run("committing", lambda: self._client.commit_transaction(left.left()), left)
+        asked, left = clock(), self._begun + self._timeout_ms / 1000 - clock()
+        tries = self._run("committing", self._client.commit_transaction, left)
+        self._was_quick = tries == 1 and clock() - asked < self._quick_seconds
 
     def abort(self) -> None:
         """Abort what is open. If that fails, the next producer of this id does it."""
-        deadline = Deadline(ANSWER_SECONDS / 6)
-        with suppress(KafkaDirectError):
-            self._run("aborting", lambda: self._client.abort_transaction(deadline.left()), deadline)
+        if not self._is_hung:
+            with suppress(KafkaDirectError):
+                self._run("aborting", self._client.abort_transaction, ANSWER_SECONDS / 6)
 
-    def _run(self, doing: str, call: Callable[[], object], deadline: Deadline) -> None:
+    def may_be_kept(self) -> bool:
+        """Whether nothing that this producer has sent can arrive later.
+
+        Its next transaction has the same epoch. A request to commit that was sent twice, and held up on a connection
+        that is gone, would commit a part of it (librdkafka #5423). Only a new producer's epoch shuts it out.
+        """
+        with holding_errors():
+            self._client.poll(0)  # what the client has to report
+        return self._was_quick and self._health.is_good
+
+    def _run(self, doing: str, call: Callable[[float], object], seconds: float) -> int:
+        """Make a call with the time that is left to it, again if it may be; the result is how many tries it took."""
+        deadline, tries = Deadline(seconds), 1
         while True:
+            left = deadline.left()
             try:
-                call()
+                call_within(left, lambda left=left: call(left))  # type: ignore[misc]
             except KafkaException as failure:
                 error = failure.args[0]
                 if error.retriable() and not error.txn_requires_abort() and not deadline.is_over():
+                    tries += 1
                     continue
                 raise self._translated(error, f"{doing} the transaction of {self._writer}") from failure
-            return
+            except Hung:
+                raise self._hung(doing, seconds) from None
+            return tries
+
+    def _hung(self, doing: str, seconds: float) -> BrokerUnavailable:
+        self._is_hung = True
+        abandon(self._client)
+        seen = "nothing of it is visible" if doing != "committing" else "whether it is committed shows the next try"
+        return BrokerUnavailable(
+            f"{doing} the transaction of {self._writer} has not returned from the client in {seconds:.0f} s and "
+            f"{GRACE_SECONDS:.0f} more, with Kafka at {self._servers}; {seen}: Spark runs a failed task again, and a "
+            "failed batch runs again when the job is started again.",
+            servers=self._servers,
+        )
 
     def _translated(self, error: KafkaError, doing: str, topic: str = "") -> KafkaDirectError:
         if error.code() in _FENCED:

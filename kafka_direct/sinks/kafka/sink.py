@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from kafka_direct.broker import Cluster, KafkaRecord
 from kafka_direct.checkpointed import persisted, public
-from kafka_direct.errors import ConfigError
+from kafka_direct.errors import BrokerUnavailable, ConfigError
 from kafka_direct.offsets.store.claims import describe_driver
 from kafka_direct.options import ClientParams, Subscription, refuse_literal_secrets
 from kafka_direct.sinks.batch import KafkaBatch
 from kafka_direct.sinks.output import Output
+from kafka_direct.sinks.query import find_query
 
+from .query_checkpoint import is_reset
+from .sources import require_sources
 from .store import KafkaStore
 
 if TYPE_CHECKING:
@@ -22,8 +26,13 @@ if TYPE_CHECKING:
     from pyspark import RDD
     from pyspark.sql import DataFrame
 
-    from kafka_direct.offsets import SavedPositions
-    from kafka_direct.sinks.output import Claim
+    from kafka_direct.offsets import LogOwner, SavedPositions, TopicPartition
+
+    from .claim import KafkaClaim
+
+# How long `positions` waits for a transaction that is open, before it takes the output over: one that is being
+# committed is committed in less.
+OPEN_SECONDS = 5.0
 
 
 @public("kafka_direct.sinks")
@@ -48,13 +57,18 @@ class KafkaSink:
         Subscription.parse([topic])
         self._store = KafkaStore(params=params, name=name, topic=topic)
         self._output = Output(name)
+        self._sources: set[TopicPartition] = set()
 
     def positions(self, topics: Any) -> SavedPositions:
         """Where the output stands in the topics of the stream, which are given as to createDirectStream.
 
-        Give it to that as `fromOffsets`, and no checkpoint is needed.
+        Give it to that as `fromOffsets`, and no checkpoint is needed. If the driver before has been writing for some
+        seconds, because it is frozen or was killed a moment ago, this one takes the output over now.
         """
         partitions, _ = Cluster(self._store.params).require(Subscription.parse(topics))
+        with suppress(BrokerUnavailable):
+            return self._store.positions(partitions, seconds=OPEN_SECONDS)
+        self._store.end_open(self._claim(), partitions)
         return self._store.positions(partitions)
 
     def save_partitions(self, rdd: RDD[Any]) -> int:
@@ -69,12 +83,10 @@ class KafkaSink:
         """
         batch, store = KafkaBatch.of(rdd, by_partition=True), self._store
         claim = self._claim_for(batch)
-        new = store.find_new(claim, batch)
-        if new:  # saved before anything can fail
-            rdd.ctx.parallelize(new, len(new)).foreach(partial(store.save_start, claim))
+        store.take_over(claim, batch)
 
         def save(part: KafkaBatch, records: Iterator[Any]) -> bool:
-            return store.save(claim, part, records, writer=store.writer_of(part))
+            return store.save_part(claim, part, records)
 
         written = batch.save_parts(rdd, save)
         self._output.note_saved(batch.rdd)
@@ -92,11 +104,10 @@ class KafkaSink:
         """
         batch, store = KafkaBatch.of(rdd if source is None else source), self._store
         claim = self._claim_for(batch)
-        for part in store.find_new(claim, batch):
-            store.save_start(claim, part)
+        store.take_over(claim, batch)
         if store.is_saved(claim, batch):
             return False
-        is_written = store.save(claim, batch, rdd.collect(), writer=store.drivers.name)
+        is_written = store.save_whole(claim, batch, rdd.collect())
         self._output.note_saved(batch.rdd)
         return is_written
 
@@ -113,10 +124,14 @@ class KafkaSink:
                 f"{', '.join(columns)}: select these."
             )
         # A query with a new checkpoint counts its batches from 0 again, so progress is kept per query.
-        query = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
-        return self._store.save_query_batch(self._claim(), query, batch_id, map(_record, frame.toLocalIterator()))
+        query = find_query(frame.sparkSession.sparkContext, frame)
+        if query is None:
+            raise ConfigError("save_batch is for foreachBatch, and no query runs here; write a batch with frame.write.")
+        records = map(_record, frame.toLocalIterator())
+        was_reset = partial(is_reset, frame.sparkSession, query)
+        return self._store.save_query_batch(self._claim(), query, batch_id, records, was_reset)
 
-    def _claim_for(self, batch: KafkaBatch) -> Claim:
+    def _claim_for(self, batch: KafkaBatch) -> KafkaClaim:
         """This driver's claim, once it is certain that the driver may write this batch."""
         if batch.group == self._store.name:
             raise ConfigError(
@@ -124,24 +139,27 @@ class KafkaSink:
                 "move the sink's offsets; give the sink another name."
             )
         self._output.refuse_second(batch.rdd)
-        return self._claim()
+        if unknown := {range_.topicPartition() for range_ in batch.ranges} - self._sources:
+            require_sources(self._store.params, self._store.name, unknown)
+            self._sources |= unknown
+        return self._claim(batch.origin.owner)
 
-    def _claim(self) -> Claim:
+    def _claim(self, log: LogOwner | None = None) -> KafkaClaim:
         """This driver's claim, if no newer driver has one. A driver out of a checkpoint makes its own."""
 
-        def take() -> Claim:
+        def take() -> KafkaClaim:
             Cluster(self._store.params).require(Subscription.parse([self._store.topic]))
-            return self._store.drivers.claim(describe_driver(), time.time())
+            return self._store.drivers.claim(describe_driver(), time.time(), log)
 
-        claim = self._output.claim(take)
-        self._store.drivers.require_newest(claim)
+        claim = cast("KafkaClaim", self._output.claim(take))
+        self._store.drivers.hold(claim, time.time())
         return claim
 
     @classmethod
     def revived(cls, _version: int, state: dict[str, Any]) -> KafkaSink:
         sink = cls.__new__(cls)
         store = KafkaStore(params=state["params"], name=state["name"], topic=state["topic"])
-        vars(sink).update(_store=store, _output=state["output"])
+        vars(sink).update(_store=store, _output=state["output"], _sources=set())
         return sink
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -1,4 +1,8 @@
-"""`KafkaStore`: how far an output in Kafka has come, and which driver may write it, moved in transactions."""
+"""`KafkaStore`: how far an output in Kafka has come, moved in transactions by the newest driver and its tasks.
+
+A driver takes each partition over before it writes there: it fences what the drivers before may have open, and writes
+the partition's entry under its own epoch. Only after that it waits for answers that are stable.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kafka_direct.broker.failure import servers_of
 from kafka_direct.errors import Fenced
 from kafka_direct.offsets import TopicPartition
-from kafka_direct.sinks.output import Claim
 from kafka_direct.sinks.progress import (
     Advance,
     Progress,
@@ -19,57 +21,19 @@ from kafka_direct.sinks.progress import (
     saved_positions,
 )
 
-from .transaction import Entry, Plan, Transaction, read_entries
+from .drivers import Drivers
+from .entries import ANSWER_SECONDS, Entry, read_entries
+from .transaction import Plan, Transaction
+from .writers import Writers, fence
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from kafka_direct.offsets import SavedPositions
     from kafka_direct.options import ClientParams
     from kafka_direct.sinks.batch import KafkaBatch
 
-
-@dataclass(frozen=True, slots=True)
-class Drivers:
-    """The drivers of an output. The group `name` has one entry: the epoch and the description of the newest driver.
-
-    `name` is also the transactional.id of all that drivers write themselves, so a claim fences the driver before.
-    """
-
-    params: ClientParams
-    output: str
-    place: TopicPartition
-
-    @property
-    def name(self) -> str:
-        return f"{self.output}-driver"
-
-    def claim(self, owner: str, now: float) -> Claim:
-        """Take the output over from all drivers before. Of two at a time, the one with the newer producer goes on."""
-
-        def plan() -> Plan:
-            # By the clock: brokers forget the entry a week after its commit, and a count would begin at 1 again.
-            epoch = max(self._newest().number + 1, int(now))
-            return Plan({self.place: Entry(epoch, {"first": 0, "owner": owner[:500]})}, is_new=False)
-
-        # There is no owner to require: the claim is what makes this driver the newest.
-        done = Transaction(self.params, self.name, self.name, require_owner=lambda: None).run(plan)
-        return Claim(done.entries[self.place].number)
-
-    def require_newest(self, claim: Claim) -> None:
-        """Refuse to go on after another driver has claimed the output."""
-        newest = self._newest()
-        if newest.number > claim.epoch:  # it is lower if the brokers have forgotten the entry
-            owner = str(newest.note.get("owner"))
-            raise Fenced(
-                f"output {self.output} in Kafka at {servers_of(self.params)} belongs to another driver now, {owner}, "
-                "which started after this one; this one must stop: run one driver per output.",
-                epoch=claim.epoch,
-                owner=owner,
-            )
-
-    def _newest(self) -> Entry:
-        return read_entries(self.params, self.name, [self.place]).get(self.place, Entry(0, {}))
+    from .claim import KafkaClaim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,33 +52,50 @@ class KafkaStore:
     def drivers(self) -> Drivers:
         return Drivers(self.params, self.name, TopicPartition(self.topic, 0))
 
-    def writer_of(self, part: KafkaBatch) -> str:
-        """The transactional.id for all that comes from the source partition of `part`."""
-        return f"{self.name}-{part.ranges[0].topic}-{part.ranges[0].partition}"
+    @property
+    def writers(self) -> Writers:
+        return Writers(self.name)
 
-    def positions(self, partitions: Collection[TopicPartition]) -> SavedPositions:
-        """The next offset of each source partition that the output has begun."""
-        entries = read_entries(self.params, self.name, partitions)
+    def positions(self, partitions: Collection[TopicPartition], *, seconds: float = ANSWER_SECONDS) -> SavedPositions:
+        """The next offset of each source partition that the output has begun.
+
+        Waits for open transactions: a driver that starts where one of them began would run into it.
+        """
+        entries = read_entries(self.params, self.name, partitions, is_stable=True, seconds=seconds)
         return saved_positions({p: _progress_of(entry) for p, entry in entries.items()})
 
-    def find_new(self, claim: Claim, batch: KafkaBatch) -> list[KafkaBatch]:
-        """The parts of a batch in whose partitions the output has not begun, or begins anew."""
-        new = {step.topic_partition for step in plan_start(batch, self._progress(claim, batch))}
-        return [batch.part(i) for i, range_ in enumerate(batch.ranges) if range_.topicPartition() in new]
+    def take_over(self, claim: KafkaClaim, batch: KafkaBatch) -> None:
+        """Make the partitions of a batch this driver's, and note where the output begins in those that are new to it.
 
-    def save_start(self, claim: Claim, part: KafkaBatch) -> None:
-        """Save where the output begins in the partition of `part`, unless it has begun."""
+        What drivers before have open there is fenced. The driver does it before each batch; mostly there is nothing
+        to do.
+
+        Raises:
+            Fenced: another driver has taken over.
+        """
+        entries = self._entries(batch, is_stable=False)
+        if not self._find_steps(claim, batch, entries):
+            return
+        foreign = {r.topicPartition() for r in batch.ranges} - {
+            p for p, entry in entries.items() if entry.epoch == claim.epoch
+        }
+        self._fence(claim, foreign, entries)
 
         def plan() -> Plan:
-            return _plan(Advance(plan_start(part, self._progress(claim, part)), is_new=False), epoch=claim.epoch)
+            moved = self._find_steps(claim, batch, self._entries(batch, is_stable=True))
+            return _plan(moved, is_new=False, epoch=claim.epoch)
 
-        self._transaction(claim, self.writer_of(part), self.name).run(plan)
+        self._transaction(claim, self.writers.driver(claim.epoch), self.name).run(plan)
 
-    def is_saved(self, claim: Claim, batch: KafkaBatch) -> bool:
-        """Whether nothing is left to save of a batch. The output has begun in its partitions. `save` looks again."""
+    def end_open(self, claim: KafkaClaim, partitions: Collection[TopicPartition]) -> None:
+        """End what drivers before have open in partitions, of which no batch is known yet."""
+        self._fence(claim, partitions, read_entries(self.params, self.name, partitions, is_stable=False))
+
+    def is_saved(self, claim: KafkaClaim, batch: KafkaBatch) -> bool:
+        """Whether nothing is left to save of a batch whose partitions are taken over. `save` looks again."""
         return not self._advance(claim, batch).steps
 
-    def save(self, claim: Claim, batch: KafkaBatch, records: Iterable[Any], *, writer: str) -> bool:
+    def save(self, claim: KafkaClaim, batch: KafkaBatch, records: Iterable[Any], *, writer: str) -> bool:
         """Write records, and the batch as saved, in one transaction of the transactional.id `writer`.
 
         False, and the records are not looked at, if the output has the batch.
@@ -126,50 +107,100 @@ class KafkaStore:
         """
 
         def plan() -> Plan:
-            return _plan(self._advance(claim, batch), batchId=batch.batch_id, epoch=claim.epoch)
+            return _plan_advance(self._advance(claim, batch), batchId=batch.batch_id, epoch=claim.epoch)
 
         return self._transaction(claim, writer, self.name).run(plan, self.topic, records).is_new
 
-    def save_query_batch(self, claim: Claim, query: str | None, batch_id: int, records: Iterable[Any]) -> bool:
+    def save_part(self, claim: KafkaClaim, part: KafkaBatch, records: Iterable[Any]) -> bool:
+        """`save` the batch of one range, by the id of its partition."""
+        return self.save(claim, part, records, writer=self.writers.of(claim.epoch, part.ranges[0].topicPartition()))
+
+    def save_whole(self, claim: KafkaClaim, batch: KafkaBatch, records: Iterable[Any]) -> bool:
+        """`save` a whole batch, by the id of the driver."""
+        return self.save(claim, batch, records, writer=self.writers.driver(claim.epoch))
+
+    def save_query_batch(
+        self,
+        claim: KafkaClaim,
+        query: str,
+        batch_id: int,
+        records: Iterable[Any],
+        is_reset: Callable[[int], bool] = lambda _: False,
+    ) -> bool:
         """Write records, and a batch of a query as saved, in one transaction. False if the output has the batch.
+
+        Nothing is to be taken over: only drivers write here, and the claim has fenced those before.
 
         Raises:
             Fenced, OutOfOrder, ConfigError: as `save`.
         """
-        group, place = f"{self.name}-batches" + (f"-{query}" if query else ""), self.drivers.place
+        group, place = f"{self.name}-batches-{query}", self.drivers.place
 
         def plan() -> Plan:
-            progress = self._read(claim, group, [place]).get(place)
-            advance = plan_query_batch(place, batch_id, progress, output=f"output {self.name}")
-            return _plan(advance, batchId=batch_id, epoch=claim.epoch)
+            entries = read_entries(self.params, group, [place], is_stable=True)
+            self._refuse_newer(claim, entries)
+            progress = _progress_in(entries).get(place)
+            advance = plan_query_batch(place, batch_id, progress, output=f"output {self.name}", is_reset=is_reset)
+            return _plan_advance(advance, batchId=batch_id, epoch=claim.epoch)
 
-        return self._transaction(claim, self.drivers.name, group).run(plan, self.topic, records).is_new
+        writer = self.writers.driver(claim.epoch)
+        return self._transaction(claim, writer, group).run(plan, self.topic, records).is_new
 
-    def _advance(self, claim: Claim, batch: KafkaBatch) -> Advance:
-        return plan_advance(batch, self._progress(claim, batch), output=f"output {self.name}")
+    def _find_steps(
+        self, claim: KafkaClaim, batch: KafkaBatch, entries: Mapping[TopicPartition, Entry]
+    ) -> dict[TopicPartition, Progress]:
+        """What is to be noted before a batch: where the output begins, and that other drivers' partitions are ours."""
+        self._refuse_newer(claim, entries)
+        foreign = {p: _progress_of(entry) for p, entry in entries.items() if entry.epoch != claim.epoch}
+        begun = {step.topic_partition: step.after for step in plan_start(batch, _progress_in(entries))}
+        return foreign | begun
 
-    def _progress(self, claim: Claim, batch: KafkaBatch) -> dict[TopicPartition, Progress]:
-        return self._read(claim, self.name, [range_.topicPartition() for range_ in batch.ranges])
+    def _fence(
+        self, claim: KafkaClaim, places: Collection[TopicPartition], entries: Mapping[TopicPartition, Entry]
+    ) -> None:
+        fence(self.params, [self.writers.of(e, p) for p in sorted(places) for e in claim.before(entries.get(p))])
 
-    def _read(self, claim: Claim, group: str, places: Collection[TopicPartition]) -> dict[TopicPartition, Progress]:
-        entries = read_entries(self.params, group, places)
-        if any(entry.note.get("epoch", 0) > claim.epoch for entry in entries.values()):
+    def _advance(self, claim: KafkaClaim, batch: KafkaBatch) -> Advance:
+        entries = self._entries(batch, is_stable=True)
+        self._refuse_newer(claim, entries)
+        if others := sorted(p for p, entry in entries.items() if entry.epoch != claim.epoch):
+            raise Fenced(
+                f"the entry of {others[0]} in group {self.name} was written by somebody else while this batch was "
+                "saved; run one driver per output, and leave its group alone.",
+                epoch=claim.epoch,
+            )
+        return plan_advance(batch, _progress_in(entries), output=f"output {self.name}")
+
+    def _entries(self, batch: KafkaBatch, *, is_stable: bool) -> dict[TopicPartition, Entry]:
+        places = [range_.topicPartition() for range_ in batch.ranges]
+        return read_entries(self.params, self.name, places, is_stable=is_stable)
+
+    def _refuse_newer(self, claim: KafkaClaim, entries: Mapping[TopicPartition, Entry]) -> None:
+        newer = [entry for entry in entries.values() if entry.epoch > claim.epoch]
+        if newer:
             self.drivers.require_newest(claim)
-        return {place: _progress_of(entry) for place, entry in entries.items()}
+            raise self.drivers.fenced(claim, newer[0])
 
-    def _transaction(self, claim: Claim, writer: str, group: str) -> Transaction:
+    def _transaction(self, claim: KafkaClaim, writer: str, group: str) -> Transaction:
         return Transaction(self.params, writer, group, require_owner=partial(self.drivers.require_newest, claim))
 
 
-def _plan(advance: Advance, **note: Any) -> Plan:
+def _plan_advance(advance: Advance, **note: Any) -> Plan:
     """The transaction that saves an advance of the progress."""
-    moved = {step.topic_partition: step.after for step in advance.steps}
-    return Plan({p: Entry(to.next, _note(to) | note) for p, to in moved.items()}, advance.is_new)
+    return _plan({step.topic_partition: step.after for step in advance.steps}, is_new=advance.is_new, **note)
+
+
+def _plan(moved: Mapping[TopicPartition, Progress], *, is_new: bool, **note: Any) -> Plan:
+    return Plan({place: Entry(to.next, _note(to) | note) for place, to in moved.items()}, is_new)
 
 
 def _note(progress: Progress) -> dict[str, Any]:
     topic = {"topicId": progress.topic_id} if progress.topic_id else {}
     return {"first": progress.first, **topic, **({"moved": progress.moved} if progress.moved else {})}
+
+
+def _progress_in(entries: Mapping[TopicPartition, Entry]) -> dict[TopicPartition, Progress]:
+    return {place: _progress_of(entry) for place, entry in entries.items()}
 
 
 def _progress_of(entry: Entry) -> Progress:
