@@ -64,6 +64,7 @@ bench-planning: ready  ## The driver's cost of a batch of 1,000 partitions
 
 bench-sinks: ready  ## What exactly-once costs: each sink against the same job without it
 	@$(BIN)/python benchmarks/sinks.py
+	@$(BIN)/python benchmarks/query_sinks.py
 
 ##@ Housekeeping
 clean:  ## Remove the virtual environment and caches of this folder

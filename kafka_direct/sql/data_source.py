@@ -50,5 +50,5 @@ class KafkaDirectSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> KafkaStreamWriter:  # noqa: FBT001  Spark calls it so
         if overwrite:
-            raise ConfigError('a topic only grows; write with outputMode("append") or outputMode("update").')
-        return KafkaStreamWriter(SinkOptions.parse(self.options), schema)
+            raise ConfigError('a topic only grows; write with outputMode("append").')
+        return KafkaStreamWriter(SinkOptions.parse(self.options, is_query=True), schema)

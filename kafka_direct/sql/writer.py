@@ -10,6 +10,8 @@ from kafka_direct.broker import check_writer, write_records
 from kafka_direct.errors import ConfigError
 from kafka_direct.pyspark_names import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
+from .once import OnceWriter
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
@@ -58,7 +60,22 @@ class KafkaBatchWriter(_Sink, DataSourceArrowWriter):
 
 
 class KafkaStreamWriter(_Sink, DataSourceStreamArrowWriter):
-    """Writes the micro-batches of a query."""
+    """Writes the micro-batches of a query: at least once, or with the option `transactional` once."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        once = self._once
+        return super().write(iterator) if once is None else once.write(self._records(iterator))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        if self._once is not None:
+            self._once.require_whole(messages, batchId)
+
+    @property
+    def _once(self) -> OnceWriter | None:
+        options = self._options
+        if options.transactional is None or options.topic is None:
+            return None
+        return OnceWriter(options.params, options.transactional, options.topic)
 
 
 def _checked_columns(schema: StructType, options: SinkOptions) -> dict[str, int]:

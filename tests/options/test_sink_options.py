@@ -38,3 +38,26 @@ def test_what_is_refused(options, text):
     with pytest.raises(ConfigError) as caught:
         SinkOptions.parse(BROKER | options)
     assert text in str(caught.value)
+
+
+def test_an_output_that_is_written_once():
+    """It has a name, and a topic of its own."""
+    options = BROKER | {"topic": "t", "transactional": "copy"}
+
+    assert SinkOptions.parse(options, is_query=True).transactional == "copy"
+    assert SinkOptions.parse(BROKER).transactional is None
+
+
+@pytest.mark.parametrize(
+    ("options", "is_query", "text"),
+    [
+        ({"topic": "t", "transactional": " "}, True, "option transactional is empty"),
+        ({"topic": "t", "transactional": "copy"}, False, "a batch write has no batch id"),
+        ({"transactional": "copy"}, True, "option transactional needs the option topic"),
+        ({"topic": "t", "transactional": "copy", "kafka.acks": "1"}, True, "needs an idempotent producer"),
+    ],
+)
+def test_what_excludes_writing_once(options, is_query, text):
+    """Said before any data moves."""
+    with pytest.raises(ConfigError, match=text):
+        SinkOptions.parse(BROKER | options, is_query=is_query)

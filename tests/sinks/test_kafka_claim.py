@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from kafka_direct.broker.write.entries import Entry
 from kafka_direct.offsets import TopicPartition
 from kafka_direct.sinks.kafka.claim import MAX_PAST, KafkaClaim, find_past
-from kafka_direct.sinks.kafka.entries import Entry
 from kafka_direct.sinks.kafka.writers import NO_EPOCH, Writers
 
 

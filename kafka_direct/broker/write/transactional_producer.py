@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as ClientPartition
@@ -62,6 +62,9 @@ class KafkaRecord(NamedTuple):
     headers: list[tuple[str, bytes | None]] | None = None
 
 
+Noted: TypeAlias = tuple["TopicPartition", int, str]  # an offset to commit, with its metadata
+
+
 class TransactionalProducer:
     """A producer that has fenced every older one of its transactional.id, `writer`."""
 
@@ -86,14 +89,18 @@ class TransactionalProducer:
         self._is_hung = False
         self._run("taking over", self._client.init_transactions, ANSWER_SECONDS)
 
-    def begin(self, moved: Iterable[tuple[TopicPartition, int, str]], group: Any) -> None:
+    def begin(self, moved: Iterable[Noted], group: Any) -> None:
         """Begin a transaction with the offsets that it commits, each with its metadata. `group` is `metadata()`'s."""
-        offsets = [ClientPartition(p.topic, p.partition, offset, text) for p, offset, text in moved]
         self._undelivered.error = None
         self._was_quick = False
         self._begun = time.monotonic()
         self._write_until = self._begun + WRITING_SHARE * self._timeout_ms / 1000
         self._run("beginning", lambda _: self._client.begin_transaction(), ANSWER_SECONDS)
+        self.note(moved, group)
+
+    def note(self, moved: Iterable[Noted], group: Any) -> None:
+        """Send offsets that the transaction commits, in the place of what it has sent of the same partitions."""
+        offsets = [ClientPartition(p.topic, p.partition, offset, text) for p, offset, text in moved]
         send = self._client.send_offsets_to_transaction
         self._run("sending offsets in", lambda seconds: send(offsets, group, seconds), ANSWER_SECONDS)
 
@@ -118,13 +125,17 @@ class TransactionalProducer:
         raise self._too_long(f"{number} records")
 
     def _produce(self, record: Any, topic: str) -> None:
+        if isinstance(record, dict):  # the keywords of `Producer.produce`, as the data source makes them of rows
+            return self._pass(record)
         is_pair = isinstance(record, tuple) and len(record) == 2
         if not is_pair and not isinstance(record, KafkaRecord):
             raise ArgumentTypeError(
                 f"a record to write is a (key, value) or a KafkaRecord; this is a {type(record).__name__}."
             )
         parts = {"key": record[0], "value": record[1]} if is_pair else record._asdict()
-        given = {"topic": topic} | {name: value for name, value in parts.items() if value is not None}
+        return self._pass({"topic": topic} | {name: value for name, value in parts.items() if value is not None})
+
+    def _pass(self, given: dict[str, Any]) -> None:
         try:
             produce(self._client, **given)
         except KafkaException as failure:
@@ -132,7 +143,7 @@ class TransactionalProducer:
             raise self._translated(failure.args[0], f"writing to topic {at}", at) from failure
         except TypeError as cause:
             raise ArgumentTypeError(
-                f"keys and values to write are text, bytes or None; in a record to {topic}: {cause}."
+                f"keys and values to write are text, bytes or None; in a record to {given['topic']}: {cause}."
             ) from cause
 
     def commit(self) -> None:

@@ -13,9 +13,8 @@ from .writers import NO_EPOCH
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from kafka_direct.broker.write.entries import Entry
     from kafka_direct.offsets import LogOwner
-
-    from .entries import Entry
 
 # As many former epochs fit into the note of an entry, which may have 4096 bytes. Beyond that the oldest are left out.
 MAX_PAST = 200

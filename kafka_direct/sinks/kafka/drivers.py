@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from kafka_direct.broker import Cluster
 from kafka_direct.broker.failure import servers_of
+from kafka_direct.broker.write.entries import Entry, read_entries
+from kafka_direct.broker.write.transaction import Plan, Transaction
 from kafka_direct.errors import Fenced
 from kafka_direct.offsets import LogOwner, TopicPartition
 
 from .claim import KafkaClaim, find_past
-from .entries import Entry, read_entries
-from .transaction import Plan, Transaction
 from .writers import Writers, fence
 
 if TYPE_CHECKING:

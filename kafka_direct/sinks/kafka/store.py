@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from kafka_direct.broker.write.entries import ANSWER_SECONDS, Entry, read_entries
+from kafka_direct.broker.write.transaction import Plan, Transaction
 from kafka_direct.errors import Fenced
 from kafka_direct.offsets import TopicPartition
 from kafka_direct.sinks.progress import (
@@ -22,8 +24,6 @@ from kafka_direct.sinks.progress import (
 )
 
 from .drivers import Drivers
-from .entries import ANSWER_SECONDS, Entry, read_entries
-from .transaction import Plan, Transaction
 from .writers import Writers, fence
 
 if TYPE_CHECKING:

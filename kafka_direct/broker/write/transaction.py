@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka_direct.broker.idle import IdleClients
-from kafka_direct.broker.write.transactional_producer import TransactionalProducer
 from kafka_direct.errors import Fenced
 
 from .entries import group_client
+from .transactional_producer import TransactionalProducer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kafka_direct.options import ClientParams
 
     from .entries import Entry
+    from .transactional_producer import Noted
 
 # By transactional.id.
 _producers: IdleClients[tuple[ClientParams, str], TransactionalProducer] = IdleClients()
@@ -49,8 +50,16 @@ class Transaction:
     require_owner: Callable[[], object]
     is_kept: bool = True  # its producer, for the next one
 
-    def run(self, plan: Callable[[], Plan], topic: str = "", records: Iterable[Any] = ()) -> Plan:
+    def run(
+        self,
+        plan: Callable[[], Plan],
+        topic: str = "",
+        records: Iterable[Any] = (),
+        added: Callable[[], dict[str, Any]] | None = None,
+    ) -> Plan:
         """Do what `plan()` says of the present entries; the result is the plan that was carried out.
+
+        `added()` is added to their notes when the records are written.
 
         Raises:
             Fenced: a newer driver has claimed the output, or a newer producer of `writer` is at work.
@@ -68,6 +77,8 @@ class Transaction:
         try:
             if planned.is_new:
                 producer.write(topic, records)
+                if added is not None:
+                    self._send(producer.note, planned, added())
             if planned.entries:
                 producer.commit()
         except BaseException:
@@ -87,7 +98,9 @@ class Transaction:
 
     def _begin(self, producer: TransactionalProducer, planned: Plan) -> None:
         if planned.entries:
-            with group_client(self.params, self.group, is_stable=True) as client:
-                metadata = client.metadata()
-            moved = [(p, entry.number, json.dumps(entry.note)) for p, entry in planned.entries.items()]
-            producer.begin(moved, metadata)
+            self._send(producer.begin, planned, {})
+
+    def _send(self, send: Callable[[Iterable[Noted], Any], None], planned: Plan, added: dict[str, Any]) -> None:
+        with group_client(self.params, self.group, is_stable=True) as client:
+            metadata = client.metadata()
+        send([(p, entry.number, json.dumps(entry.note | added)) for p, entry in planned.entries.items()], metadata)

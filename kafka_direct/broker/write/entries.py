@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafka_direct.broker import ConsumerGroup
+from kafka_direct.broker.group.consumer_group import ConsumerGroup
 from kafka_direct.broker.idle import IdleClients
 
 if TYPE_CHECKING:

@@ -1,0 +1,26 @@
+"""A query from a topic into another, each row once, which `test_once_kill.py` kills."""
+
+from __future__ import annotations
+
+import sys
+
+from pyspark.sql import SparkSession
+
+
+def main(servers: str, source: str, target: str, folder: str, *, is_last: bool) -> None:
+    builder = SparkSession.builder.master("local[2, 4]").appName("once_job")  # a task may be tried four times
+    for key, value in {"ui.enabled": "false", "log.level": "ERROR", "ui.showConsoleProgress": "false"}.items():
+        builder.config(f"spark.{key}", value)
+    spark = builder.getOrCreate()
+    reader = spark.readStream.format("kafka_direct").option("kafka.bootstrap.servers", servers)
+    reader = reader.option("subscribe", source).option("startingOffsets", "earliest")
+    frame = reader.option("maxOffsetsPerTrigger", "90").load().selectExpr("key", "value")
+    writer = frame.writeStream.format("kafka_direct").option("kafka.bootstrap.servers", servers)
+    writer = writer.option("topic", target).option("transactional", "once-job")
+    writer = writer.option("checkpointLocation", f"{folder}/checkpoint")
+    trigger = {"availableNow": True} if is_last else {"processingTime": "100 milliseconds"}
+    writer.trigger(**trigger).start().awaitTermination()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:5], is_last=sys.argv[5] == "last")
