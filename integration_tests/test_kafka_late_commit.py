@@ -16,11 +16,11 @@ sys.path.append(str(Path(__file__).parent))  # pytest's importlib mode adds noth
 
 from kafka_output import Driver, Output, r
 
+from kafka_direct.broker.write import transaction
 from kafka_direct.broker.write.transactional_producer import TransactionalProducer
 from kafka_direct.errors import KafkaDirectError
 from kafka_direct.options import ClientParams
 from kafka_direct.sinks.batch import KafkaBatch
-from kafka_direct.sinks.kafka import transaction
 from kafka_direct.sinks.kafka.store import KafkaStore
 from kafka_direct.testing import ApiKey, LocalKafka, LocalProxy, create_topic
 

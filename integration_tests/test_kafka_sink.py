@@ -16,13 +16,13 @@ sys.path.append(str(Path(__file__).parent))  # pytest's importlib mode adds noth
 from kafka_output import Driver, Output, r
 
 from kafka_direct.broker import ConsumerGroup
+from kafka_direct.broker.write import transaction
 from kafka_direct.broker.write.transactional_producer import TransactionalProducer
 from kafka_direct.errors import ArgumentTypeError, ConfigError, Fenced, OutOfOrder
 from kafka_direct.offsets import LogOwner, Loss, LossCause, Origin, TopicPartition
 from kafka_direct.options import ClientParams
 from kafka_direct.sinks import KafkaRecord
 from kafka_direct.sinks.batch import KafkaBatch
-from kafka_direct.sinks.kafka import transaction
 
 
 @pytest.fixture

@@ -15,12 +15,12 @@ sys.path.append(str(Path(__file__).parent))  # pytest's importlib mode adds noth
 
 from kafka_output import Driver, Output, r
 
+from kafka_direct.broker.write import transaction
 from kafka_direct.broker.write.transactional_producer import TransactionalProducer
 from kafka_direct.errors import ConfigError, Fenced
 from kafka_direct.offsets import LogOwner, TopicPartition
 from kafka_direct.sinks.batch import KafkaBatch
 from kafka_direct.sinks.kafka import sink as sink_module
-from kafka_direct.sinks.kafka import transaction
 from kafka_direct.testing import create_topic, wait_until
 from kafka_direct.testing.topic import client_settings
 

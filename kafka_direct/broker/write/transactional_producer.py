@@ -31,6 +31,7 @@ DEFAULT_TIMEOUT_MS = 60_000
 # The part of a transaction's time in which records may be written; the rest is for the commit.
 WRITING_SHARE = 0.8
 QUEUE_FULL_SECONDS = 0.5
+STATE_TOPIC = "__transaction_state"
 # A commit that took no longer, at the first try, and no error of the client: then no request of it is under way still.
 # The client repeats by itself what was not answered in socket.timeout.ms, and reports no error of that.
 QUICK_SECONDS = 5.0
@@ -85,9 +86,17 @@ class TransactionalProducer:
         # A client that has lost its brokers may begin anew with the bootstrap servers, and then sending offsets hangs
         # (librdkafka #5511). A producer lives for a short time, and need not.
         config.setdefault("metadata.recovery.strategy", "none")
+        config.setdefault("reconnect.backoff.ms", 10)
         self._client: Any = build_client(Producer, config, on_delivery=self._undelivered)
         self._is_hung = False
-        self._run("taking over", self._client.init_transactions, ANSWER_SECONDS)
+        self._run("taking over", self._take_over, ANSWER_SECONDS)
+
+    def _take_over(self, seconds: float) -> None:
+        # A new client drops its first connection when it learns whose it is, and asks for the coordinator again half a
+        # second later. Two questions before see to it that it has a connection to stay: 15 ms instead of 500.
+        for _ in range(2):
+            self._client.list_topics(STATE_TOPIC, timeout=seconds)
+        self._client.init_transactions(seconds)
 
     def begin(self, moved: Iterable[Noted], group: Any) -> None:
         """Begin a transaction with the offsets that it commits, each with its metadata. `group` is `metadata()`'s."""
