@@ -14,7 +14,9 @@ each other beside it, and so do clients of `kafka.direct_servers`.
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+import warnings
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -50,13 +52,16 @@ class LocalProxy:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._wait_for(self._close)
-        if self._running is not None:
-            loop, thread = self._running
-            self._running = None
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join()
-            loop.close()
+        # A connection that comes at the last moment is no more than a socket that nobody closes.
+        with warnings.catch_warnings(action="ignore", category=ResourceWarning):
+            self._wait_for(self._close)
+            if self._running is not None:
+                loop, thread = self._running
+                self._running = None
+                loop.call_soon_threadsafe(loop.stop)
+                thread.join()
+                loop.close()
+            gc.collect()
 
     def front(self, node: int, port: int) -> int:
         """Stand before a node that listens on `port`; the port that its clients are to connect to is the result."""
@@ -124,11 +129,12 @@ class LocalProxy:
     async def _close(self) -> None:
         for route in self._routes.values():
             route.close()
-        tasks = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.sleep(0)  # connections that were aborted end in the next round
+        await _rounds()  # a connection that has just been accepted gets its task
+        while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await _rounds()  # connections that were aborted end
 
 
 class _Route:
@@ -177,6 +183,12 @@ class _Route:
             await link.run()
         finally:
             self.links.discard(link)
+
+
+async def _rounds() -> None:
+    """Let the loop do what is due, and what follows from it."""
+    for _ in range(5):
+        await asyncio.sleep(0)
 
 
 def _chosen(direction: Direction | None) -> tuple[Direction, ...]:
