@@ -140,6 +140,18 @@ def test_a_replay_with_fewer_tasks_is_refused(query, tmp_path):
     assert "the query ran batch 1 with more than 1 tasks before: some rows may be written twice" in error
 
 
+def test_a_replay_with_fewer_tasks_is_refused_also_behind_an_empty_one(query, kafka_topic, kafka_produce, tmp_path):
+    """Only the last task of four had written anything, and the one before it had no rows, so it has no note."""
+    query.source = kafka_topic(partitions=4)
+    for partition in (0, 1, 3):
+        kafka_produce(query.source, [f"{partition}-{n}" for n in range(50)], partition=partition)
+    frame = query.read().select(failing(tmp_path, "0-40"))
+    fail(query, frame.where("value NOT LIKE '1-%'"), tmp_path, seen=50)
+    error = query.run(query.read().select("value").coalesce(2))
+
+    assert "some rows may be written twice" in error
+
+
 def test_two_queries_of_one_name_are_two_outputs(query, tmp_path):
     """A new checkpoint is a new query, with batches of its own."""
     frame = query.read().select("value")

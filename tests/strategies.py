@@ -54,6 +54,7 @@ batches = st.builds(
     losses=st.lists(losses, max_size=3).map(tuple),
     moved=st.dictionaries(partitions, offsets, max_size=3),
     is_reset=st.booleans(),
+    named=st.frozensets(partitions, max_size=2),
 )
 
 

@@ -27,6 +27,7 @@ from kafka_direct.offsets import (
     TopicPartition,
     plan_ranges,
 )
+from kafka_direct.offsets.operate.stream_reset import unwritten, write_again
 from kafka_direct.rate import RateController
 
 from .settings import FAIL_ON_DATA_LOSS
@@ -85,11 +86,13 @@ class StreamCycle:
     def is_logged(self) -> bool:
         return self._log is not None
 
-    def origin(self, batch: Batch) -> Origin:
-        """What the outputs of a batch have to know of where it comes from."""
+    def origin(self, batch: Batch, readable: tuple[OffsetRange, ...]) -> Origin:
+        """What the outputs of a batch have to know of where it comes from; `readable` is what is left of its ranges."""
         claim = None if self._log is None else self._log.claim
         owner = None if claim is None else LogOwner(claim.log, claim.epoch)
-        return Origin(topic_ids=batch.topic_ids, moved=batch.moved, owner=owner)
+        pairs = zip(batch.ranges, readable, strict=True)
+        unreadable = frozenset(r.topicPartition() for r, left in pairs if r.count() > 0 and left.count() == 0)
+        return Origin(topic_ids=batch.topic_ids, moved=batch.moved, unreadable=unreadable, owner=owner)
 
     @contextmanager
     def ledger(self) -> Iterator[Ledger]:
@@ -116,6 +119,9 @@ class StreamCycle:
         self._log = offset_log
         if offset_log is not None:
             history = self.patiently(offset_log.load, START_PAUSES)
+            if (reset := unwritten(history)) is not None:
+                self.patiently(lambda: write_again(offset_log, reset), START_PAUSES)
+                history = self.patiently(offset_log.load, START_PAUSES)
             self._ledger = Ledger(history, is_recovered=is_recovered)
 
     def started(self, outputs: OutputTimes, remember_ms: int) -> None:

@@ -147,7 +147,9 @@ class StreamDriver:
             settings=self._settings.reading,
         )
         batch_id = batch.id if self.cycle.is_logged else None
-        return KafkaRDD(self._blank[number], reader, batch.ranges, batch_id, batch.losses, self.cycle.origin(batch))
+        return KafkaRDD(
+            self._blank[number], reader, batch.ranges, batch_id, batch.losses, self.cycle.origin(batch, readable)
+        )
 
     # -- when a batch has ended
 

@@ -34,10 +34,10 @@ class Output:
         self._id = uuid4().hex if id_ is None else id_
         self._shared = _states.setdefault(self._id, _State())
 
-    def claim(self, take: Callable[[], Claim]) -> Claim:
-        """This process's claim; `take()` is called at the first use."""
+    def claim(self, take: Callable[[], Claim], *, again: Claim | None = None) -> Claim:
+        """This process's claim; `take()` is called at the first use, and once more if the claim is still `again`."""
         with self._shared.lock:
-            if self._shared.claim is None:
+            if self._shared.claim is None or self._shared.claim is again:
                 self._shared.claim = take()
             return self._shared.claim
 

@@ -69,7 +69,7 @@ def plan_start(batch: KafkaBatch, progress: Mapping[TopicPartition, Progress]) -
     return tuple(
         Step(range_.topicPartition(), before, _begun(range_, batch.origin))
         for range_, before in stands
-        if before is None or _begins_anew(range_, before, batch.origin)
+        if before is None or (_begins_anew(range_, before, batch.origin) and not _is_past(range_, before, batch.origin))
     )
 
 
@@ -97,10 +97,12 @@ def plan_advance(batch: KafkaBatch, progress: Mapping[TopicPartition, Progress],
         partition = range_.topicPartition()
         stands = progress.get(partition)
         is_moving = range_.count() > 0 or partition in lost
+        if stands is not None and _is_past(range_, stands, batch.origin):
+            continue
         if stands is None or _begins_anew(range_, stands, batch.origin):
             steps.append(Step(partition, stands, replace(_begun(range_, batch.origin), next=range_.untilOffset)))
         elif is_moving and _is_saved(range_, stands, lost.get(partition), output):
-            saved.append(range_)
+            saved += [range_] if range_.count() > 0 else []  # one without records may have been noted as a beginning
             continue
         elif is_moving:
             # A topic that was created again begins at lower offsets. From then on the output begins there.
@@ -152,11 +154,22 @@ def _begun(range_: OffsetRange, origin: Origin) -> Progress:
     return Progress(start, start, origin.topic_ids.get(partition.topic, ""), origin.moved.get(partition, 0))
 
 
+def _is_past(range_: OffsetRange, stands: Progress, origin: Origin) -> bool:
+    """Whether a range is of a topic that is gone, and the output has begun in its successor.
+
+    A batch that failed runs again, also if its topic was made anew and later batches have read the new one.
+    """
+    return range_.topicPartition() in origin.unreadable and _is_other_topic(range_, stands, origin)
+
+
+def _is_other_topic(range_: OffsetRange, stands: Progress, origin: Origin) -> bool:
+    topic_id = origin.topic_ids.get(range_.topic, "")
+    return bool(topic_id and stands.topic_id) and topic_id != stands.topic_id
+
+
 def _begins_anew(range_: OffsetRange, stands: Progress, origin: Origin) -> bool:
     """Whether what the output has says nothing about this range: it is of another topic, or a reset has moved it."""
-    topic_id = origin.topic_ids.get(range_.topic, "")
-    is_other_topic = bool(topic_id and stands.topic_id) and topic_id != stands.topic_id
-    return is_other_topic or origin.moved.get(range_.topicPartition(), 0) > stands.moved
+    return _is_other_topic(range_, stands, origin) or origin.moved.get(range_.topicPartition(), 0) > stands.moved
 
 
 def _is_saved(range_: OffsetRange, stands: Progress, loss: Loss | None, output: str) -> bool:

@@ -15,6 +15,7 @@ from zlib import crc32
 
 from pyspark import TaskContext
 
+from kafka_direct.broker import Cluster
 from kafka_direct.broker.write.entries import Entry, read_entries
 from kafka_direct.broker.write.transaction import Plan, Transaction
 from kafka_direct.errors import ConfigError, OutOfOrder
@@ -114,9 +115,26 @@ class OnceWriter:
         told = [message for message in messages if isinstance(message, TaskWritten)]
         if not any(message.is_first for message in told):
             return
-        entry = self._entry(told[0].query, len(messages), is_stable=True)
-        if entry is not None and entry.note.get("batchId") == batch_id:
-            raise _other_rows(f"the query ran batch {batch_id} with more than {len(messages)} tasks before")
+        query, place = told[0].query, self._place
+        for group in self._beyond(query, len(messages)):
+            entry = read_entries(self.params, group, [place], is_stable=True).get(place)
+            if entry is not None and entry.note.get("batchId") == batch_id:
+                raise _other_rows(f"the query ran batch {batch_id} with more than {len(messages)} tasks before")
+
+    def _beyond(self, query: str, tasks: int) -> list[str]:
+        """The groups of this query's tasks from number `tasks` on, of any run. A task without rows has none."""
+
+        def listed(admin: Any, seconds: float) -> Any:
+            return admin.list_consumer_groups(request_timeout=seconds).result()
+
+        connection = Cluster(self.params).connection
+        try:
+            names = [group.group_id for group in connection.ask(listed, "listing consumer groups").valid]
+        finally:
+            connection.close()
+        prefix = self._task(query, 0).removesuffix("0")
+        numbers = [int(rest) for name in names if name.startswith(prefix) and (rest := name[len(prefix) :]).isdecimal()]
+        return [self._task(query, number) for number in sorted(numbers) if number >= tasks]
 
     def _write(self, attempt: Attempt, rows: Iterator[Row]) -> None:
         first = next(rows, None)

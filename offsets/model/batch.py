@@ -23,7 +23,8 @@ class Batch:
     `times` are the batch times (ms) at which Spark ran it: one, and one more for each replay that Spark itself did not
     know of. `topic_ids`, `waiting` and `gone` are those of `Reached`. `losses` were accepted when this batch was
     planned. `moved` is that of `Origin`. A reset reads nothing: its ranges are empty and say where the next batch
-    begins. A batch that was planned before it and not committed never runs again.
+    begins. A batch that was planned before it and not committed never runs again. `named` has the partitions that
+    its operator has named.
     """
 
     id: int
@@ -35,6 +36,7 @@ class Batch:
     losses: tuple[Loss, ...] = ()
     moved: Mapping[TopicPartition, int] = field(default_factory=dict)
     is_reset: bool = False
+    named: frozenset[TopicPartition] = frozenset()
 
     @property
     def time(self) -> int:
@@ -59,7 +61,7 @@ class Batch:
     def followed_by_nothing(self, time: int) -> Batch:
         """The next batch, if it reads nothing."""
         ranges = tuple(replace(r, fromOffset=r.untilOffset) for r in self.ranges)
-        return replace(self, id=self.id + 1, ranges=ranges, times=(time,), losses=(), is_reset=False)
+        return replace(self, id=self.id + 1, ranges=ranges, times=(time,), losses=(), is_reset=False, named=frozenset())
 
     def at(self, time: int) -> Batch:
         """The same batch, also run at `time`."""

@@ -23,9 +23,11 @@ class Origin:
     """Where the ranges of a batch come from.
 
     `moved` has the partitions that an operator has moved, each with the time (ms) of the last reset that moved it:
-    such a time never goes back in one log. `owner` is None if there is no log.
+    such a time never goes back in one log. Nothing can be read any more of the ranges of `unreadable` partitions.
+    `owner` is None if there is no log.
     """
 
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     moved: Mapping[TopicPartition, int] = field(default_factory=dict)
+    unreadable: frozenset[TopicPartition] = frozenset()
     owner: LogOwner | None = None

@@ -43,8 +43,9 @@ class Place(Protocol):
         topic_ids: Mapping[str, str],
         now_ms: int,
         named: Collection[TopicPartition] | None = None,
+        staying: Collection[TopicPartition] = (),
     ) -> str:
         """Set the position to exactly these offsets, of all partitions. Returns what was written, in words.
 
-        The operator has `named` some of them; None: all. The others stay as they are.
+        The operator has `named` some of them (None: all), and some of these only to stay where they are.
         """

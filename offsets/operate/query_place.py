@@ -101,6 +101,7 @@ class QueryPlace:
         topic_ids: Mapping[str, str],  # noqa: ARG002
         now_ms: int,
         named: Collection[TopicPartition] | None = None,  # noqa: ARG002
+        staying: Collection[TopicPartition] = (),  # noqa: ARG002
     ) -> str:
         last_id = self._log.planned_ids()[-1]
         committed_id = self._committed_id(last_id)

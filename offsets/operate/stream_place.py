@@ -9,7 +9,7 @@ from kafka_direct.errors import Fenced
 from kafka_direct.offsets.store.claims import claim_all, describe_driver
 
 from .standing import BatchState, Standing, UnfinishedBatch
-from .stream_reset import committed_position, plan_stream_reset
+from .stream_reset import committed_ids, committed_position, plan_stream_reset, write_again
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -36,7 +36,7 @@ class StreamPlace:
         return Standing(
             committed=committed_position(history),
             reached=_reached(history),
-            topic_ids=last.topic_ids,
+            topic_ids=committed_ids(history),
             last_batch=last.id,
             last_state=_state(history, last),
             last_ms=last.time,
@@ -77,18 +77,16 @@ class StreamPlace:
         topic_ids: Mapping[str, str],
         now_ms: int,
         named: Collection[TopicPartition] | None = None,
+        staying: Collection[TopicPartition] = (),
     ) -> str:
         # A driver that runs is fenced from here on: it neither plans nor commits after the reset.
         self._log.claim = claim_all([self._log.claims], describe_driver("kafka-direct offsets"))
         while True:
-            reset = plan_stream_reset(self._log.load(), offsets, topic_ids, now_ms, named)
+            reset = plan_stream_reset(self._log.load(), offsets, topic_ids, now_ms, named, staying)
             if self._plan(reset.batch) == reset.batch:
                 break  # otherwise a driver that was frozen has just planned a batch of that id
         with suppress(Fenced):  # a driver that has started meanwhile finds the reset, and goes on from there
-            for batch in reset.again:
-                self._log.plan(batch)
-                if batch.id in reset.committed:
-                    self._log.commit(batch.id)
+            write_again(self._log, reset)
             # The plan alone makes the reset valid. Its commit is written for people who read the files.
             with suppress(OSError):
                 self._log.commit(reset.batch.id)

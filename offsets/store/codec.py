@@ -98,6 +98,7 @@ def encode_batch(batch: Batch, epoch: int = 0) -> str:
     """A batch as one line of JSON. Equal batches give equal text. `epoch` is that of the driver that planned it."""
     reset = {"reset": True} if batch.is_reset else {}
     moved = {"moved": encode_offsets(batch.moved)} if batch.moved else {}
+    named = {"named": _encode_partitions(batch.named)} if batch.named else {}
     gone = {"gone": [_encode_gone(p, batch.gone[p]) for p in sorted(batch.gone)]} if batch.gone else {}
     return _dump(
         {
@@ -112,6 +113,7 @@ def encode_batch(batch: Batch, epoch: int = 0) -> str:
             "waiting": _encode_partitions(batch.waiting),
             **gone,
             **moved,
+            **named,
             "losses": [_encode_loss(loss) for loss in batch.losses],
         }
     )
@@ -135,6 +137,7 @@ def decode_batch(text: str) -> Batch:
         losses=tuple(_decode_loss(loss) for loss in record["losses"]),
         moved=decode_offsets(record.get("moved", {})),
         is_reset="reset" in record,
+        named=_decode_partitions(record.get("named", {})),
     )
     if not batch.times:
         raise ValueError("a batch has run at no time")

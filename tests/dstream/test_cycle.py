@@ -689,7 +689,7 @@ def test_what_an_operator_has_moved_stays_known(kafka, tmp_path):
     for seconds in (6, 7):
         driver.batch(seconds)
         driver.end(seconds)
-    origin = driver.cycle.origin(driver.ledger.last)
+    origin = driver.cycle.origin(driver.ledger.last, driver.ledger.last.ranges)
 
     assert origin.moved == {T0: 5000}
     assert origin.topic_ids == {"t": kafka.brokers().require_available(Subscription.parse(["t"])).topic_ids["t"]}
@@ -701,4 +701,4 @@ def test_a_stream_without_a_log_has_no_owner(kafka):
     driver = Driver(kafka, None)
     driver.batch(1)
 
-    assert driver.cycle.origin(driver.ledger.last).owner is None
+    assert driver.cycle.origin(driver.ledger.last, driver.ledger.last.ranges).owner is None

@@ -65,6 +65,7 @@ def test_equal_batches_give_equal_text(batch):
         losses=batch.losses,
         moved=dict(reversed(batch.moved.items())),
         is_reset=batch.is_reset,
+        named=frozenset(reversed(list(batch.named))),
     )
 
     assert encode_batch(same) == encode_batch(batch)

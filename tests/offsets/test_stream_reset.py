@@ -1,5 +1,6 @@
 """What a reset writes to the log of a stream: the new position, and what was unfinished where nothing moves."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 from hypothesis import given
@@ -7,7 +8,8 @@ from hypothesis import strategies as st
 
 from kafka_direct.offsets import Batch, History, Loss, LossCause, OffsetRange, Origin, TopicPartition
 from kafka_direct.offsets.model.meeting import find_gap
-from kafka_direct.offsets.operate.stream_reset import committed_position, plan_stream_reset
+from kafka_direct.offsets.model.reached import Gone
+from kafka_direct.offsets.operate.stream_reset import committed_ids, committed_position, plan_stream_reset, unwritten
 from kafka_direct.sinks.batch import KafkaBatch
 from kafka_direct.sinks.progress import plan_advance, plan_start
 
@@ -36,6 +38,7 @@ def test_a_reset_names_what_it_moves():
         topic_ids={"t": "id"},
         moved={T1: NOW},
         is_reset=True,
+        named=frozenset({T0, T1}),
     )
 
 
@@ -73,13 +76,66 @@ def test_what_is_unfinished_runs_again_where_nothing_moves():
 
 
 def test_what_is_unfinished_is_over_where_it_is_named():
-    """Also if the position stays: an operator drops a batch that is too large. Nothing was moved then."""
+    """Also if the position stays: an operator drops a batch that is too large."""
     log = history(planned(0, ("t", 0, 0, 5)))
 
     assert committed_position(log) == {T0: 0}
     assert plan_stream_reset(log, {T0: 3}, {}, NOW).again == ()
-    same = plan_stream_reset(log, {T0: 0}, {}, NOW)
+    same = plan_stream_reset(log, {T0: 0}, {}, NOW, staying={T0})
     assert (same.again, same.batch.moved) == ((), {})
+
+
+def test_an_output_that_is_ahead_of_the_log_follows_too():
+    """Its batch was saved and never committed; the operator has emptied the table."""
+    log = history(planned(0, ("t", 0, 0, 50)))
+
+    assert plan_stream_reset(log, {T0: 0}, {}, NOW).batch.moved == {T0: NOW}
+
+
+def test_what_moved_without_records_is_not_forgotten():
+    """The batch that accepted a loss is unfinished: the id of the topic stays with its offset."""
+    lost = Loss(topic_partition=T1, cause=LossCause.RECREATED, wanted=10, earliest=0, latest=9, resumed=0)
+    log = history(
+        planned(0, ("t", 0, 0, 10), ("t", 1, 0, 10), topic_ids={"t": "A"}),
+        planned(1, ("t", 0, 0, 0), ("t", 1, 0, 0), topic_ids={"t": "B"}, losses=(lost,)),
+        committed=[0],
+    )
+
+    assert committed_ids(log) == {"t": "A"}
+    reset = plan_stream_reset(log, {T0: 3, T1: 10}, committed_ids(log), NOW, {T0})
+    (again,) = reset.again
+    assert (reset.batch.topic_ids, again.topic_ids, again.losses) == ({"t": "A"}, {"t": "B"}, (lost,))
+    assert again.end() == {T0: 3, T1: 0}
+
+
+def test_what_is_gone_stays_gone():
+    """A partition that an unfinished batch gave up has no range in its repetition."""
+    gone = {U0: Gone(offset=5, topic_id="u")}
+    log = history(planned(0, ("t", 0, 0, 1), ("u", 0, 0, 5)), planned(1, ("t", 0, 1, 2), gone=gone), committed=[0])
+    (again,) = plan_stream_reset(log, {T0: 1, U0: 5, T1: 0}, {}, NOW, {T1}).again
+
+    assert (again.end(), again.gone) == ({T0: 2, T1: 0}, gone)
+
+
+def test_a_reset_that_was_killed_is_completed():
+    """A driver writes the rest before it plans; once a driver has gone on, nothing is added."""
+    log = history(planned(0, ("t", 0, 0, 5), ("t", 1, 0, 5)), planned(1, ("t", 0, 5, 6), ("t", 1, 5, 6)), committed=[1])
+    reset = plan_stream_reset(log, {T0: 2, T1: 0}, {}, NOW, {T0})
+    assert unwritten(log) is None
+
+    log.add(reset.batch)
+    assert unwritten(log) == reset
+    log.add(reset.again[0])
+    assert unwritten(log) == replace(reset, again=reset.again[1:])
+    log.add(reset.again[1])
+    assert unwritten(log) == replace(reset, again=())
+    log.commit(reset.again[1].id)
+    assert unwritten(log) is None
+
+    another = history(*log, committed=[1])
+    another.forget([reset.again[1].id])
+    another.add(planned(reset.again[1].id, ("t", 0, 2, 9), ("t", 1, 5, 9)))
+    assert unwritten(another) is None
 
 
 def test_a_batch_before_an_earlier_reset_stays_over():

@@ -159,6 +159,13 @@ def test_a_batch_of_a_query_that_cannot_be_judged_is_refused():
         plan_query_batch(T0, 1, Progress(2, 4), output="output o")
 
 
+def test_a_range_without_records_does_not_count_as_saved():
+    """Its beginning was noted before the batch was tried, and the batch's other ranges are new."""
+    lost = [loss(100, 0, LossCause.RECREATED)]
+
+    assert advance([(0, 0, 0), (1, 0, 3)], {T0: Progress(0, 0), T1: Progress(0, 0)}, lost).is_new
+
+
 # -- which topic it was, and where an operator has moved it
 
 
@@ -244,3 +251,11 @@ def test_a_query_that_was_reset_goes_on():
     assert plan_query_batch(T0, 8, Progress(2, 4), output="o", is_reset=lambda id_: id_ == 7) == follow
     with pytest.raises(OutOfOrder):
         plan_query_batch(T0, 8, Progress(2, 4), output="o", is_reset=lambda id_: id_ == 6)
+
+
+def test_a_batch_of_a_topic_that_is_gone_does_not_lead_back_to_it():
+    """It failed, the topic was made anew, a later batch was saved; run again, it has nothing to read."""
+    stands = Progress(0, 4, "new")
+
+    assert step_of((5, 9), stands, topic_ids={"t": "old"}, unreadable=frozenset({T0})) == (False, stands)
+    assert step_of((0, 4), stands, topic_ids={"t": "new"}) == (False, stands)

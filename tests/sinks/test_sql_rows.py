@@ -1,5 +1,7 @@
 """`Rows`: what a task has read can be read again, unless it is too much."""
 
+import pytest
+
 from kafka_direct.sinks.sql.rows import KEPT, Rows
 
 
@@ -27,3 +29,16 @@ def test_too_many_are_not_kept():
     assert list(part) == list(range(KEPT, KEPT + 5))
     assert not rows.can_repeat()
     assert rows._read == []
+
+
+def test_elements_that_raise_are_not_read_again():
+    """What raised may leave elements out the next time: the task fails, and Spark runs it again."""
+
+    def broken():
+        yield 1
+        raise ValueError("a lookup that came second")
+
+    rows = Rows(broken())
+    with pytest.raises(ValueError, match="came second"):
+        list(rows)
+    assert not rows.can_repeat()

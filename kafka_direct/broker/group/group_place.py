@@ -78,6 +78,7 @@ class GroupPlace:
         topic_ids: Mapping[str, str],  # noqa: ARG002
         now_ms: int,  # noqa: ARG002
         named: Collection[TopicPartition] | None = None,  # noqa: ARG002
+        staying: Collection[TopicPartition] = (),  # noqa: ARG002
     ) -> str:
         try:
             self._group.commit(offsets)

@@ -15,6 +15,7 @@ from kafka_direct.cli.talk import say, tell
 from kafka_direct.errors import ConfigError, Fenced, Refused
 from kafka_direct.offsets.model.position import Group
 from kafka_direct.offsets.operate.reset import (
+    Current,
     changes_nothing,
     plan_reset,
     positions_of,
@@ -74,7 +75,8 @@ def run_reset(
             tell("Nothing was changed: it stands there already.")
         else:
             backup = write_backup(standing, given["backup"] or backup_name(place.name, datetime.now(UTC)))
-            _execute(place, standing, resets, topic_ids)
+            staying = frozenset(p for p, want in wanted.items() if isinstance(want, Current))
+            _execute(place, standing, resets, topic_ids, staying)
             _tell_undo(target, backup)
     else:
         _tell_dry_run(resets, obstacles)
@@ -125,12 +127,16 @@ def _tell_dry_run(resets: tuple[PartitionReset, ...], obstacles: list[str]) -> N
 
 
 def _execute(
-    place: Place, standing: Standing, resets: tuple[PartitionReset, ...], topic_ids: Mapping[str, str]
+    place: Place,
+    standing: Standing,
+    resets: tuple[PartitionReset, ...],
+    topic_ids: Mapping[str, str],
+    staying: Collection[TopicPartition],
 ) -> None:
     if (caution := place.store_caution()) is not None:
         tell(f"note: {caution}")
     new = {**standing.committed, **{reset.topic_partition: reset.new for reset in resets}}
-    written = place.reset(new, topic_ids, _now_ms(), frozenset(reset.topic_partition for reset in resets))
+    written = place.reset(new, topic_ids, _now_ms(), {reset.topic_partition for reset in resets}, staying)
     if place.standing().committed != new:
         raise Fenced(f"{written} was written, and reads back otherwise: something else writes there; stop that.")
     tell(f"Done: {written}.")

@@ -152,6 +152,8 @@ class KafkaSink:
             return self._store.drivers.claim(describe_driver(), time.time(), log)
 
         claim = cast("KafkaClaim", self._output.claim(take))
+        if claim.log is None and log is not None:  # claimed before the log was known, to see where the output stands
+            claim = cast("KafkaClaim", self._output.claim(take, again=claim))
         self._store.drivers.hold(claim, time.time())
         return claim
 

@@ -37,7 +37,14 @@ class Rows:
 
     def __iter__(self) -> Iterator[Any]:
         yield from tuple(self._read)
-        for element in self._rest:
+        while True:
+            try:
+                element = next(self._rest)
+            except StopIteration:
+                return
+            except BaseException:
+                self._is_whole = False  # what raises once may leave elements out the next time
+                raise
             if self._is_whole and len(self._read) < self._kept:
                 self._read.append(element)
             else:
