@@ -42,10 +42,10 @@ def by_source(session, params, topic, start, until):
 
 def peak_mb(session):
     """The most memory that a Python worker of the session has had, which stays when it is given back."""
-    peaks = []
+    peaks, started = [], session.sparkContext.startTime / 1000 - 1.5  # psutil knows when the host booted to a second
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):  # it has ended
-            if process.create_time() > session.sparkContext.startTime / 1000 and "pyspark.daemon" in process.cmdline():
+            if process.create_time() > started and "pyspark.daemon" in process.cmdline():
                 status = Path(f"/proc/{process.pid}/status").read_text()
                 peaks.append(int(status.partition("VmHWM:")[2].split()[0]) >> 10)
     return max(peaks)
