@@ -76,11 +76,11 @@ class Rows:
 
 
 class TaskWritten(WriterCommitMessage):
-    """What a task tells the driver. `is_first`: it is its first batch in this run of the query."""
+    """What a task tells the driver. `is_later`: it has written an earlier batch in this run of the query."""
 
-    def __init__(self, query: str, *, is_first: bool) -> None:
+    def __init__(self, query: str, *, is_later: bool) -> None:
         self.query = query
-        self.is_first = is_first
+        self.is_later = is_later
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,9 @@ class OnceWriter:
             self._write(attempt, iter(rows))
         else:
             compare(attempt, rows, before)
-        return TaskWritten(attempt.query, is_first=before is None or before.note.get("run") != attempt.run)
+        note = {} if before is None else before.note
+        is_later = note.get("run") == attempt.run and note.get("batchId") != attempt.batch_id
+        return TaskWritten(attempt.query, is_later=is_later)
 
     def require_whole(self, messages: Sequence[WriterCommitMessage | None], batch_id: int) -> None:
         """Refuse a batch that an earlier run has written with more tasks: rows of theirs are there twice.
@@ -113,8 +115,8 @@ class OnceWriter:
         Only the first batch of a run can have been run before.
         """
         told = [message for message in messages if isinstance(message, TaskWritten)]
-        if not any(message.is_first for message in told):
-            return
+        if not told or any(message.is_later for message in told):
+            return  # a task without rows says nothing, but one that has written before does
         query, place = told[0].query, self._place
         for group in self._beyond(query, len(messages)):
             entry = read_entries(self.params, group, [place], is_stable=True).get(place)

@@ -82,12 +82,17 @@ class History:
 
         A failed batch holds it back, also when later batches have succeeded. A reset moves it, forwards or back.
         """
-        end: dict[TopicPartition, int] = {}
+        finished = self.finished()
+        return {} if finished is None else finished.end()
+
+    def finished(self) -> Batch | None:
+        """The last batch of the work that is finished without a gap."""
+        finished = None
         for batch in self._batches.values():
             if self.is_unfinished(batch.id):
                 break
-            end = batch.end()
-        return end
+            finished = batch
+        return finished
 
     def prunable(self, *, before: int, keep: int = KEPT_BATCHES) -> list[int]:
         """The oldest batches that no recovery can ask for: finished, run before `before`, not the `keep` newest.

@@ -52,7 +52,7 @@ def plan_stream_reset(  # noqa: PLR0913, PLR0917  what an operator can say
     named = frozenset(offsets if named is None else named)
     begun = {r.topicPartition() for old in superseded for r in old.ranges if r.count() > 0}
     elsewhere = {p for p in named if stood.get(p) != offsets[p] or (p in begun and p not in staying)}
-    finished = _finished(history)
+    finished = history.finished()
     gone = {} if finished is None else finished.gone
     batch = Batch(
         id=history.next_id,
@@ -93,7 +93,7 @@ def write_again(log: OffsetLog, reset: StreamReset) -> None:
 
 def committed_position(history: History) -> dict[TopicPartition, int]:
     """Where the stream has finished. While no batch has, that is where the first one starts."""
-    first, finished = next(iter(history), None), _finished(history)
+    first, finished = next(iter(history), None), history.finished()
     if finished is not None:
         return finished.end()
     return {} if first is None else first.start()
@@ -101,18 +101,8 @@ def committed_position(history: History) -> dict[TopicPartition, int]:
 
 def committed_ids(history: History) -> Mapping[str, str]:
     """The ids of the topics that `committed_position` is in."""
-    found = _finished(history) or next(iter(history), None)
+    found = history.finished() or next(iter(history), None)
     return {} if found is None else found.topic_ids
-
-
-def _finished(history: History) -> Batch | None:
-    """The last batch of the finished work without a gap."""
-    finished = None
-    for batch in history:
-        if history.is_unfinished(batch.id):
-            break
-        finished = batch
-    return finished
 
 
 def _superseded(history: History, reset_id: int) -> list[Batch]:
