@@ -9,6 +9,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from kafka_direct.errors import BrokerError, BrokerUnavailable, ConfigError, KafkaDirectError
 from kafka_direct.options.callback import holding_errors
+from kafka_direct.options.secret import mask_record, masked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -49,6 +50,7 @@ PASSING = frozenset(
         KafkaError.UNKNOWN_TOPIC_ID,
     }
 )
+_KERBEROS = "install it from conda-forge or build it with libsasl2 (docs/security.md, Kerberos), or log in otherwise"
 _REMEDIES = {
     KafkaError.UNKNOWN_TOPIC_OR_PART: "create the topic, or correct its name",
     KafkaError.MSG_SIZE_TOO_LARGE: "raise the topic's max.message.bytes, or write smaller records",
@@ -68,14 +70,18 @@ def is_passing(error: KafkaError) -> bool:
 
 
 def build_client(kind: Callable[..., T], config: Mapping[str, Any], **extra: Any) -> T:
-    """A librdkafka client, or a ConfigError that says which parameter is wrong."""
+    """A librdkafka client, or a ConfigError that says which parameter is wrong. No log of it shows a secret."""
+    whole = {"logger": librdkafka_logger, **config, **extra}
+    whole["logger"].addFilter(mask_record)
     try:
-        return kind({"logger": librdkafka_logger, **config, **extra})
+        return kind(whole)
     except (KafkaException, TypeError, ValueError) as cause:
-        reason = cause.args[0].str() if isinstance(cause, KafkaException) else str(cause)
+        reason = masked(cause.args[0].str() if isinstance(cause, KafkaException) else str(cause))
+        if "GSSAPI" in reason:
+            raise ConfigError(f"confluent-kafka's wheels have no Kerberos: {_KERBEROS}.") from None
         raise ConfigError(
             f"kafkaParams are not accepted by librdkafka: {reason.rstrip('.')}; correct that key."
-        ) from cause
+        ) from None  # librdkafka's own text may show what a reference refers to
 
 
 def close_client(client: Consumer) -> None:

@@ -7,13 +7,16 @@ that one calls the newest copy of the function, which has the driver's newest st
 
 from __future__ import annotations
 
+import re
 import threading
 from contextlib import contextmanager
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from kafka_direct.checkpointed import persisted
+from kafka_direct.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 _ids: WeakKeyDictionary[Callable[..., Any], str] = WeakKeyDictionary()
 _known: WeakValueDictionary[str, Callback] = WeakValueDictionary()
 _thread = threading.local()
+_TEXT = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 
 class Callback:
@@ -70,6 +74,35 @@ def holding_errors() -> Iterator[list[Exception]]:
         yield held
     finally:
         _thread.held = before
+
+
+def check_callback_text(key: str, text: str) -> None:
+    """Refuse text that is no name of a function, before anything is imported.
+
+    >>> check_callback_text("oauth_cb", "shop.tokens:fetch")
+    """
+    if not _TEXT.fullmatch(text):
+        raise ConfigError(f"{key} is {text!r}; as text it is of the form 'package.module:function'.")
+
+
+def import_callback(key: str, text: str) -> Callable[..., Any]:
+    """The function that `package.module:function` names, in this process.
+
+    Raises:
+        ConfigError: there is no such module or function here.
+    """
+    module, _, name = text.partition(":")
+    try:
+        function = getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(
+            f"{key} is {text!r}, which cannot be imported in this process ({error}); put the module on the driver and "
+            "on every executor, as with --py-files."
+        ) from None
+    if not callable(function):
+        raise ConfigError(f"{key} is {text!r}, which is no function.")
+    found: Callable[..., Any] = function
+    return found
 
 
 def _arrive(function: Callable[..., Any], id_: str, is_asked: bool) -> Callback:  # noqa: FBT001

@@ -14,8 +14,10 @@ from kafka_direct.offsets.text.position_grammar import parse_single
 from kafka_direct.parse import BOOLEANS, parse_boolean, parse_whole
 
 from . import secret
-from .callback import Callback
-from .java_key import translate_java_keys
+from .callback import Callback, check_callback_text
+from .client_config import build_config
+from .java import login, tls
+from .java.key import translate_java_keys
 from .librdkafka_keys import (
     CALLBACK_KEYS,
     CONSUMER_CALLBACK_KEYS,
@@ -28,9 +30,6 @@ from .unknown_key import refuse_unknown_keys
 
 Value: TypeAlias = str | int | float | bool | Callable[..., Any]
 Reset: TypeAlias = Position | Literal["error"]
-
-# The driver reads the values of these keys, so they cannot be references that only a worker resolves.
-READ_HERE = ("auto.offset.reset", "group.id", "isolation.level", "enable.auto.commit", "auto.commit.enable")
 
 # Keys with one possible value, and why.
 OWNED = {
@@ -55,6 +54,9 @@ _BOOLEANS = BOOLEANS | {"t": True, "1": True, "f": False, "0": False}  # librdka
 ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 
 _CALLABLES = frozenset(CALLBACK_KEYS + CONSUMER_CALLBACK_KEYS + PRODUCER_CALLBACK_KEYS) - {"logger"}
+# Java's keys that stay until a client is built, because they refer to what is elsewhere.
+_KNOWN = (*LIBRDKAFKA_KEYS, *login.LATE_KEYS, *tls.LATE_KEYS)
+_LITERAL = (login.ENDPOINT,)  # in Java a file: is a place there
 _CONSUMERS_ONLY = frozenset(CONSUMER_KEYS + CONSUMER_CALLBACK_KEYS)
 _PRODUCERS_ONLY = frozenset(PRODUCER_KEYS + PRODUCER_CALLBACK_KEYS)
 
@@ -83,7 +85,7 @@ class ClientParams:
         """
         given = _checked_types(kafka_params)
         given = translate_java_keys(given)
-        refuse_unknown_keys(given, LIBRDKAFKA_KEYS)
+        refuse_unknown_keys(given, _KNOWN)
         _check_callables(given)
         _check_references(given)
         _move_servers(given)
@@ -125,15 +127,23 @@ class ClientParams:
         return f"ClientParams({kept}{known}, isolation_level={self.isolation_level})"
 
     def resolved(self) -> dict[str, Value]:
-        """Give the keys with each `env:` and `file:` reference replaced by its value in this process."""
-        return {
-            key: secret.resolve_reference(key, value) if secret.is_reference(value) else value
-            for key, value in self.entries
-        }
+        """Give librdkafka's keys and their values in this process, with references, stores and names of callbacks read.
+
+        Raises:
+            ConfigError: one of these is not there.
+        """
+        return build_config(self.entries)
 
     def literal_secrets(self) -> tuple[str, ...]:
         """Name the keys whose value is a secret itself, not a reference: it would be pickled."""
-        return tuple(key for key, value in self.entries if secret.is_secret(key) and not secret.is_reference(value))
+        cloud = str(dict(self.entries).get("oauth_cb")).startswith(login.PACKAGE)  # its config names places only
+        return tuple(
+            key
+            for key, value in self.entries
+            if secret.is_secret(key)
+            and not secret.is_reference(value)
+            and not (cloud and key == "sasl.oauthbearer.config")
+        )
 
     def for_admin(self) -> dict[str, Value]:
         """Give the configuration of an admin client, without keys that only consumers or producers know."""
@@ -219,7 +229,7 @@ def refuse_literal_secrets(params: ClientParams) -> None:
     if len(keys) > 0:
         raise ConfigError(
             f"{', '.join(keys)} would be written into the checkpoint; give a reference, which is resolved where it "
-            f'is used: "{keys[0]}": "env:NAME" or "{keys[0]}": "file:/path".'
+            f'is used: "{keys[0]}": "env:NAME" or "{keys[0]}": "file:/path"; in sasl.jaas.config: password="env:NAME".'
         )
 
 
@@ -246,6 +256,8 @@ def _check_callables(given: Mapping[str, Any]) -> None:
         if key == "logger":
             if not isinstance(value, logging.Logger):
                 raise ArgumentTypeError("kafkaParams['logger'] must be a logging.Logger.")
+        elif key == "oauth_cb" and isinstance(value, str):
+            check_callback_text(key, value)
         elif callable(value) != (key in _CALLABLES):
             wanted = "a callable" if key in _CALLABLES else "text, a number, true or false"
             raise ArgumentTypeError(f"kafkaParams[{key!r}] must be {wanted}.")
@@ -253,11 +265,8 @@ def _check_callables(given: Mapping[str, Any]) -> None:
 
 def _check_references(given: Mapping[str, Any]) -> None:
     for key, value in given.items():
-        if not secret.is_reference(value):
-            continue
-        if key in READ_HERE or key in OWNED:
-            raise ConfigError(f"{key} is {value!r}, but it is needed before the clients are built; give its value.")
-        secret.check_reference(key, value)
+        if secret.is_reference(value) and key not in _LITERAL:
+            secret.check_client_reference(key, value)
 
 
 def _move_servers(given: dict[str, Any]) -> None:

@@ -26,6 +26,10 @@ REFUSED_OPTIONS = {
     "key.serializer": "write BINARY or STRING columns",
     "value.serializer": "write BINARY or STRING columns",
 }
+# They load a library or run a command: who may write SQL may not do that.
+NATIVE_KEYS = frozenset(
+    {"plugin.library.paths", "sasl.kerberos.kinit.cmd", "ssl.engine.id", "ssl.engine.location", "ssl.providers"}
+)
 
 
 def parse_kafka_options(kafka: Mapping[str, str], *, group_prefix: str | None = None) -> ClientParams:
@@ -37,6 +41,11 @@ def parse_kafka_options(kafka: Mapping[str, str], *, group_prefix: str | None = 
     for key in kafka:
         if key in REFUSED_OPTIONS:
             raise ConfigError(f"option kafka.{key} is not supported: {REFUSED_OPTIONS[key]}; leave it out.")
+        if key in NATIVE_KEYS:
+            raise ConfigError(
+                f"option kafka.{key} is not taken from options, because it loads native code or runs a command; give "
+                "the key in kafkaParams of a stream or of KafkaSink, or leave it out."
+            )
     if not kafka.get("bootstrap.servers", "").strip(", ") and "test.mock.num.brokers" not in kafka:
         raise ConfigError("option kafka.bootstrap.servers is missing; give the brokers as 'host:9092,host:9092'.")
     if group_prefix is not None and not group_prefix.strip():

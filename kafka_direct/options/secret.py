@@ -9,9 +9,13 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
 
 from kafka_direct.errors import ConfigError
+
+if TYPE_CHECKING:
+    import logging
+    from collections.abc import Iterable
 
 REDACTED = "***"
 
@@ -34,6 +38,9 @@ SECRET_KEYS = frozenset(
 # They look like secrets by name, but hold an address and a path.
 OPEN_KEYS = frozenset({"sasl.oauthbearer.assertion.private.key.file", "sasl.oauthbearer.token.endpoint.url"})
 
+SHORTEST_MASKED = 4  # shorter values stand by chance in every text
+_known: set[str] = set()
+_USER_KEYS = frozenset({"sasl.username", "sasl.kerberos.principal"})
 _SECRET_NAME = re.compile("password|passphrase|secret|private|token|credential", re.IGNORECASE)
 
 
@@ -46,6 +53,20 @@ def is_secret(key: str) -> bool:
     if key in OPEN_KEYS or key.endswith(".client.id"):
         return False
     return key in SECRET_KEYS or _SECRET_NAME.search(key) is not None
+
+
+def may_be_reference(key: str) -> bool:
+    """Whether a reference may stand for a key's value: for a secret, or for who logs in.
+
+    >>> may_be_reference("sasl.password"), may_be_reference("sasl.username"), may_be_reference("client.id")
+    (True, True, False)
+    """
+    return is_secret(key) or key in _USER_KEYS or key.endswith(".client.id")
+
+
+def is_reference_to(key: str, value: object) -> TypeGuard[str]:
+    """Whether a key's value is a reference that is read where a client is built."""
+    return may_be_reference(key) and is_reference(value)
 
 
 def is_reference(value: object) -> TypeGuard[str]:
@@ -71,6 +92,31 @@ def shown(key: str, value: object) -> object:
         return value
     # The repr of a callable may show its arguments; a bound or partial one may hold a token.
     return f"<{getattr(value, '__qualname__', type(value).__qualname__)}>"
+
+
+def remember(values: Iterable[str]) -> None:
+    """Have `masked` hide these values from now on."""
+    _known.update(value for value in values if len(value) >= SHORTEST_MASKED)
+
+
+def masked(text: str) -> str:
+    """The text with stars for each secret that a client of this process was given.
+
+    >>> remember(["hunter2"])
+    >>> masked("sasl.password is hunter2")
+    'sasl.password is ***'
+    """
+    for value in sorted(_known, key=len, reverse=True):
+        text = text.replace(value, REDACTED)
+    return text
+
+
+def mask_record(record: logging.LogRecord) -> bool:
+    """Mask a record of a log; as a filter of a logger it lets each record pass."""
+    text = record.getMessage()
+    if (shorter := masked(text)) != text:
+        record.msg, record.args = shorter, ()
+    return True
 
 
 def resolve_reference(key: str, reference: str) -> str:
@@ -99,6 +145,20 @@ def resolve_reference(key: str, reference: str) -> str:
         raise ConfigError(f"{key} is {reference!r}, but the file is not UTF-8 text.") from None
 
 
+def check_client_reference(key: str, reference: str) -> None:
+    """Refuse a reference in a client's parameters that would show what it refers to, or that cannot be resolved."""
+    if not may_be_reference(key):
+        remedy = (
+            "the client opens that file itself: leave out 'file:'"
+            if reference.startswith("file:") and key.endswith(".location")
+            else "give its value"
+        )
+        raise ConfigError(
+            f"{key} is {reference!r}, and env: and file: may stand only for a secret or a user's name; {remedy}."
+        )
+    check_reference(key, reference)
+
+
 def check_reference(key: str, reference: str) -> None:
     """Refuse a reference that cannot be resolved anywhere, before any data moves.
 
@@ -109,10 +169,6 @@ def check_reference(key: str, reference: str) -> None:
     if reference.startswith("env:"):
         if reference == "env:":
             raise ConfigError(f"{key} is 'env:' without a name; write env:NAME.")
-    elif key.endswith(".location"):
-        raise ConfigError(
-            f"{key} is {reference!r}, but the client opens that file itself; give the path without 'file:'."
-        )
     elif not reference_path(reference).is_absolute():
         # A worker has another working directory, where a relative path is another file.
         raise ConfigError(f"{key} is {reference!r}; give an absolute path, as in file:/etc/kafka/password.")

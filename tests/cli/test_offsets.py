@@ -251,7 +251,7 @@ def test_what_cannot_be_meant(checkpoint, arguments, said):
     [
         ("bootstrap.servers=localhost:1\nsasl.pasword=hunter2", "did you mean sasl.password?\n"),
         ("bootstrap.servers=localhost:1\nsasl.jaas.config=hunter2", "sasl.jaas.config"),
-        ("bootstrap.servers=localhost:1\nssl.truststore.location=x\nssl.truststore.password=hunter2", "is of type"),
+        ("bootstrap.servers=localhost:1\nssl.truststore.location=x\nssl.truststore.password=hunter2", "cannot be read"),
         ("sasl.password=hunter2", "this needs Kafka"),
         ("bootstrap.servers=localhost:1\nhunter2", "line 2 is not of the form key=value"),
         ("bootstrap.servers=localhost:1\nsecurity.protocol=hunter2", "security.protocol"),

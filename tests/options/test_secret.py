@@ -1,10 +1,18 @@
 """Secrets are known by their keys, and references are resolved where they are used."""
 
+import logging
+
 import pytest
 
 from kafka_direct.errors import ConfigError
 from kafka_direct.options.librdkafka_keys import LIBRDKAFKA_KEYS
-from kafka_direct.options.secret import check_reference, is_secret, resolve_reference
+from kafka_direct.options.secret import (
+    check_client_reference,
+    is_secret,
+    mask_record,
+    remember,
+    resolve_reference,
+)
 
 
 def test_the_secrets_among_librdkafkas_keys_are_these():
@@ -70,18 +78,38 @@ def test_an_unreadable_file_is_named(tmp_path):
         ("sasl.password", "env:", "write env:NAME"),
         ("sasl.password", "file:secret.txt", "absolute path"),
         ("sasl.password", "file:", "absolute path"),
-        ("ssl.ca.location", "file:/etc/ca.pem", "give the path without 'file:'"),
+        ("ssl.ca.location", "file:/etc/ca.pem", "leave out 'file:'"),
     ],
 )
 def test_a_reference_that_cannot_work_is_refused_early(key, reference, said):
     """What would fail in each worker fails before there is one."""
     with pytest.raises(ConfigError) as refused:
-        check_reference(key, reference)
+        check_client_reference(key, reference)
 
     assert said in str(refused.value)
 
 
-def test_a_path_may_come_from_the_environment():
-    """`env:` may name a path; only `file:` would be read in its place."""
-    check_reference("ssl.ca.location", "env:CA_FILE")
-    check_reference("sasl.password", "file:/run/secrets/kafka")
+@pytest.mark.parametrize("key", ["security.protocol", "client.id", "bootstrap.servers", "ssl.ca.pem", "group.id"])
+@pytest.mark.parametrize("reference", ["env:PASSWORD", "file:/etc/passwd"])
+def test_a_reference_stands_only_for_what_is_never_shown(key, reference):
+    """Of another key the value would stand in an error or a log."""
+    with pytest.raises(ConfigError, match="may stand only for a secret or a user's name; give its value"):
+        check_client_reference(key, reference)
+
+
+@pytest.mark.parametrize("key", ["sasl.username", "sasl.oauthbearer.client.id", "sasl.jaas.config", "ssl.key.pem"])
+def test_users_and_secrets_may_be_references(key):
+    """Who logs in, and with what."""
+    check_client_reference(key, "env:NAME")
+    check_client_reference(key, "file:/run/secrets/kafka")
+
+
+def test_a_log_shows_no_secret_of_a_client(caplog):
+    """Whatever the client itself writes; short values are left, because they stand by chance in every text."""
+    log = logging.getLogger("tests.masked")
+    log.addFilter(mask_record)
+    remember(["hunter22", "abc"])
+
+    log.warning("the password is %s, abc", "hunter22")
+
+    assert caplog.messages == ["the password is ***, abc"]

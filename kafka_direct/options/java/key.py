@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from kafka_direct.errors import ConfigError
 from kafka_direct.parse import parse_boolean
 
-from .jaas import parse_jaas
-from .java_tls import move, translate_keys, translate_trust
-from .secret import is_reference
+from .login import translate_login
+from .move import move
+from .tls import translate_keys, translate_trust
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,11 +27,10 @@ ASSIGNORS = {
 
 _TIMEOUT = "librdkafka's timeout for one request is socket.timeout.ms, which counts otherwise; set that"
 _TLS_PROVIDER = "TLS is OpenSSL's here; leave the key out, or choose with ssl.cipher.suites"
-_LOGIN = "Java classes cannot run here; give sasl.username and sasl.password, sasl.oauthbearer.*, or an oauth_cb"
+_LOGIN_CLASS = "Java classes cannot run here; give sasl.username and sasl.password, sasl.oauthbearer.*, or an oauth_cb"
 _METRICS = "Java classes cannot run here; librdkafka reports through statistics.interval.ms and stats_cb"
 _SERIALIZER = "Java classes cannot run here, and keys and values are bytes or text already; leave the key out"
 _PARTITIONER = "Java classes cannot run here; set partitioner, which is murmur2_random, Java's own, unless given"
-_RETRIES = "librdkafka tries again by itself; leave the key out"
 
 REFUSED = {
     "auto.include.jmx.reporter": _METRICS,
@@ -52,11 +51,7 @@ REFUSED = {
     "partitioner.class": _PARTITIONER,
     "partitioner.ignore.keys": _PARTITIONER,
     "request.timeout.ms": _TIMEOUT,
-    "sasl.client.callback.handler.class": _LOGIN,
-    "sasl.login.callback.handler.class": _LOGIN,
-    "sasl.login.class": _LOGIN,
-    "sasl.login.retry.backoff.ms": _RETRIES,
-    "sasl.login.retry.backoff.max.ms": _RETRIES,
+    "sasl.login.class": _LOGIN_CLASS,
     "sasl.oauthbearer.jwks.endpoint.url": "brokers check tokens, clients do not; leave the key out",
     "security.providers": _TLS_PROVIDER,
     "ssl.enabled.protocols": _TLS_PROVIDER,
@@ -84,7 +79,7 @@ def translate_java_keys(given: Mapping[str, Any]) -> dict[str, Any]:
         raise ConfigError(f"{key} is a key of the Java client; {REFUSED[key]}.")
     for side in ("key", "value"):
         _drop_deserializer(params, side)
-    _translate_login(params)
+    translate_login(params)
     translate_trust(params)
     translate_keys(params)
     for java, librdkafka in RENAMED.items():
@@ -100,24 +95,6 @@ def _drop_deserializer(params: dict[str, Any], side: str) -> None:
         raise ConfigError(f"{side}.deserializer {name} is spelled {side}Decoder=None here; pass that argument.")
     if name != "StringDeserializer":  # which does what utf8_decoder, the default, does
         raise ConfigError(f"{side}.deserializer {name!r} cannot run here; pass a Python function as {side}Decoder.")
-
-
-def _translate_login(params: dict[str, Any]) -> None:
-    if "sasl.jaas.config" in params:
-        text = params.pop("sasl.jaas.config")
-        if is_reference(text):
-            raise ConfigError(
-                f"sasl.jaas.config is {text!r}; give sasl.username and sasl.password, each as a reference."
-            )
-        login = parse_jaas(str(text))
-        move(params, "sasl.jaas.config", "sasl.username", login.username)
-        move(params, "sasl.jaas.config", "sasl.password", login.password)
-    for key in ("sasl.mechanism", "sasl.mechanisms"):
-        if str(params.get(key)).upper() == "AWS_MSK_IAM":
-            raise ConfigError(
-                f"{key} is 'AWS_MSK_IAM', which only Java has; set it to OAUTHBEARER and pass in kafkaParams an "
-                "oauth_cb that signs with aws-msk-iam-sasl-signer-python."
-            )
 
 
 def _buffer_size(key: str, value: object) -> object:

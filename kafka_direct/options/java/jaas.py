@@ -1,4 +1,4 @@
-"""`sasl.jaas.config`, the Java client's way to write a user's name and password, read as Java reads it.
+"""`sasl.jaas.config`, where the Java client has its login, read as Java reads it.
 
 No message here shows any of the text: it holds the password.
 """
@@ -13,14 +13,7 @@ from kafka_direct.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_LOGIN_MODULES = re.compile(r"org\.apache\.kafka\.common\.security\.(?:plain\.Plain|scram\.Scram)LoginModule")
 _FLAGS = ("required", "requisite", "sufficient", "optional")
-_INSTEAD = "give sasl.mechanisms, sasl.username and sasl.password instead"
-_REMEDIES = {
-    "Krb5LoginModule": "for Kerberos give sasl.mechanisms=GSSAPI and sasl.kerberos.*; the wheels lack it",
-    "OAuthBearerLoginModule": "give sasl.mechanisms=OAUTHBEARER with sasl.oauthbearer.* or an oauth_cb",
-    "IAMLoginModule": "give sasl.mechanisms=OAUTHBEARER and an oauth_cb that signs with aws-msk-iam-sasl-signer-python",
-}
 
 # Java's StreamTokenizer, as Kafka sets it up: two quotes with backslash escapes, and two kinds of comments.
 _TOKEN = re.compile(
@@ -34,11 +27,11 @@ _ESCAPE = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)", re.DOTALL)
 _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
-class Login(NamedTuple):
-    """A user's name and password."""
+class LoginModule(NamedTuple):
+    """A Java class that logs in, by its name without the package, and its options."""
 
-    username: str
-    password: str
+    name: str
+    options: dict[str, str]
 
 
 class _Token(NamedTuple):
@@ -49,29 +42,25 @@ class _Token(NamedTuple):
 _END = _Token("", is_mark=True)
 
 
-def parse_jaas(text: str) -> Login:
-    r"""Read the name and password of Kafka's plain or SCRAM login module.
+def parse_jaas(text: str) -> LoginModule:
+    r"""Read the one login module that the text names, in whatever package it is: vendors move Kafka's classes.
 
-    >>> module = "org.apache.kafka.common.security.scram.ScramLoginModule"
-    >>> parse_jaas(module + ' required username="alice" password="a\\"b; c";')
-    Login(username='alice', password='a"b; c')
+    >>> parse_jaas('shaded.org.apache.kafka.ScramLoginModule required username="alice" password="a\\"b; c";')
+    LoginModule(name='ScramLoginModule', options={'username': 'alice', 'password': 'a"b; c'})
 
     Raises:
-        ConfigError: another login module, or text that Java would not accept either.
+        ConfigError: Java would not accept the text either.
     """
     tokens = _tokens(text)
     module, flag = next(tokens, _END), next(tokens, _END)
-    if not _LOGIN_MODULES.fullmatch(module.text):
-        remedy = _REMEDIES.get(module.text.rpartition(".")[2], _INSTEAD)
-        raise ConfigError(f"sasl.jaas.config names a login module that librdkafka does not have; {remedy}.")
+    if module.is_mark or not module.text:
+        raise _refusal("is empty")
     if flag.text.lower() not in _FLAGS:
         raise _refusal("has no control flag such as 'required' after the login module")
     options = dict(_options(tokens))
     if next(tokens, None) is not None:
         raise _refusal("has more than one login module")
-    if options.keys() != {"username", "password"}:
-        raise _refusal("must have a username and a password, and no other option")
-    return Login(options["username"], options["password"])
+    return LoginModule(module.text.rpartition(".")[2], options)
 
 
 def _options(tokens: Iterator[_Token]) -> Iterator[tuple[str, str]]:
@@ -103,4 +92,6 @@ def _unescape(match: re.Match[str]) -> str:
 
 
 def _refusal(what: str) -> ConfigError:
-    return ConfigError(f"sasl.jaas.config {what}; {_INSTEAD}.")
+    return ConfigError(
+        f'sasl.jaas.config {what}; it is of the form package.LoginModule required name="value" name="value";'
+    )

@@ -1,0 +1,1 @@
+"""The Java client's configuration, read as Java reads it, in librdkafka's words."""
