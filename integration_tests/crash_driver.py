@@ -17,7 +17,8 @@ JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
 
 def start_driver(job, log):
     """The job in a session of its own; its errors go to `log`, what it says to a pipe."""
-    arguments = f"--driver-memory 512m --driver-java-options '{JVM}' pyspark-shell"
+    # A context that recovers takes its master from here, and not from the checkpoint.
+    arguments = f"--master {job.master} --driver-memory 512m --driver-java-options '{JVM}' pyspark-shell"
     settings = {"CRASH_JOB": json.dumps(asdict(job)), "PYTHONPATH": job.python_path, "PYTHONUNBUFFERED": "1"}
     settings |= {"PYSPARK_PYTHON": sys.executable, "PYSPARK_SUBMIT_ARGS": arguments, "SPARK_LOCAL_IP": "127.0.0.1"}
     with log.open("ab") as errors:

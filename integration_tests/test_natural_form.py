@@ -413,3 +413,32 @@ def test_a_recovered_stream_saves_each_record_once(
     assert collected.items.count("created") == 1
     assert (False, 1) in collected.items  # the replay of what was in the database
     assert sum(sink.positions().values()) == 9
+
+
+@pytest.mark.parametrize("kind", ["sql", "kafka"])
+@pytest.mark.parametrize("records", [3, 3000])
+def test_rows_that_end_early_are_not_saved(ssc, params, kafka, kafka_topic, kafka_produce, results, kind, records):
+    """If the worker fails that hands its rows to the next one, Spark only ends them: these are not all."""
+    topic, errors = kafka_topic(), []
+    output = kafka_topic()
+    sink = results.sink if kind == "sql" else KafkaSink({"bootstrap.servers": kafka.bootstrap_servers}, output, "copy")
+
+    def parse(record):
+        if record[1] == str(records - 1):
+            raise ValueError("cannot be parsed")
+        return record[1], "1"
+
+    def save(rdd):
+        try:
+            sink.save_partitions(rdd, results.insert) if kind == "sql" else sink.save_partitions(rdd)
+        except Exception as error:  # noqa: BLE001  Spark's own, of the task
+            errors.append(str(error))
+
+    kafka_produce(topic, [str(n) for n in range(records)])
+    createDirectStream(ssc, [topic], params).map(parse).foreachRDD(lambda rdd: save(rdd.map(lambda row: row)))
+    ssc.start()
+    wait_until(lambda: errors, "the failure", timeout=60)
+
+    assert "cannot be parsed" in errors[0]
+    positions = sink.positions() if kind == "sql" else sink.positions([topic])
+    assert (results.rows(), list(positions.values())) == ([], [0])

@@ -209,3 +209,15 @@ def test_outside_a_query_nothing_is_known():
 
     with pytest.raises(ConfigError, match="use it with writeStream"):
         Attempt.current()
+
+
+def test_rows_that_end_early_are_not_written(query, kafka_produce, tmp_path):
+    """Where a worker of Spark's fails before the task that writes, Spark only ends the rows of that task."""
+    kafka_produce(query.source, [f"1-{n}" for n in range(50, 5000)], partition=1)
+    (tmp_path / "go").touch()
+    frame = query.read().select(failing(tmp_path, "1-4999"))
+
+    assert "half-way" in query.run(frame)
+    assert not [value for value in query.written() if value.startswith("1-")]
+    assert query.run(frame) is None
+    assert Counter(query.written()) == expected() + Counter(f"1-{n}" for n in range(50, 5000))

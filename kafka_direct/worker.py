@@ -1,19 +1,26 @@
-"""Two costs of each task in Spark's Python workers that can be avoided: 40 ms of waiting, 40 ms of garbage collection.
+"""What a task must know of Spark's Python worker that it runs in: whether its rows are all there, and what to avoid.
 
-A task of many records does not notice them. A micro-batch of a thousand takes little else (docs/decisions/0024).
+Two costs of each task can be avoided: 40 ms of waiting, and 40 ms of garbage collection. A task of many records does
+not notice them. A micro-batch of a thousand takes little else (docs/decisions/0024).
 """
 
 from __future__ import annotations
 
 import gc
+import io
 import socket
 import sys
 from contextlib import suppress
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kafka_direct.errors import ConfigError, KafkaDirectError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from types import CodeType
+
+    T = TypeVar("T")
 
 LIBRARY_MODULES = 100  # pandas has 340; fewer new modules than this are left to the collector
 
@@ -29,6 +36,28 @@ def hasten_task() -> None:
     if (connection := _connection()) is not None:
         with suppress(OSError):  # this only saves time, so it must not fail a task
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)  # acknowledges what has arrived
+
+
+def whole(rows: Iterable[T]) -> Iterator[T]:
+    """The rows of a task, if these are all: who commits what a task has seen must go through this.
+
+    If what makes the rows fails or is ended, be it another Python worker, Spark closes the connection. PySpark takes
+    that for the end of the rows, and the task would commit a part of them for the whole. After the true end Spark sends
+    one word more.
+
+    Raises:
+        KafkaDirectError: Spark has ended the rows early.
+        ConfigError: this is another worker than Spark's own.
+    """
+    yield from rows
+    received = _input()
+    if received is None:
+        raise ConfigError(
+            "this Python worker is not Spark's own, and nothing tells a task whether it has got all of its rows; write "
+            "from the driver, with save(...)."
+        )
+    if not received.peek(1):
+        raise KafkaDirectError("Spark has ended the rows of this task early; nothing of it is written.")
 
 
 def spare_collector() -> None:
@@ -56,6 +85,19 @@ def _connection() -> socket.socket | None:
     found = None if frame is None else frame.f_locals.get("sock")
     is_tcp = isinstance(found, socket.socket) and found.family in {socket.AF_INET, socket.AF_INET6}
     return found if is_tcp else None
+
+
+def _input() -> Any:
+    """What the rows of this task come from: the file of Spark's daemon, or of a worker without one."""
+    frame = sys._getframe()  # noqa: SLF001
+    while frame is not None:
+        name = "infile" if _serves_worker(frame.f_code) else "sock_file"
+        found = frame.f_locals.get(name)
+        is_worker = name == "infile" or frame.f_globals.get("__name__") == "__main__"
+        if is_worker and isinstance(found, (io.BufferedReader, io.BufferedRWPair)):
+            return found
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
 
 
 def _serves_worker(code: CodeType) -> bool:

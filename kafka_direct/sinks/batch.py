@@ -10,6 +10,7 @@ from pyspark import RDD
 from kafka_direct.errors import ArgumentTypeError, ConfigError
 from kafka_direct.offsets import Origin
 from kafka_direct.output_call import call_of, running_call
+from kafka_direct.worker import whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -121,7 +122,7 @@ class KafkaBatch:
         batch, lost = replace(self, rdd=None), self.lost()
 
         def run(index: int, elements: Iterable[Any]) -> Iterator[bool]:
-            rest = iter(elements)
+            rest = whole(elements)
             yield save(batch.part(index), rest)
             for _ in rest:  # Spark ends a worker that leaves its input unread
                 pass

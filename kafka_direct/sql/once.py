@@ -21,6 +21,7 @@ from kafka_direct.broker.write.transaction import Plan, Transaction
 from kafka_direct.errors import ConfigError, OutOfOrder
 from kafka_direct.offsets import TopicPartition
 from kafka_direct.pyspark_names import WriterCommitMessage
+from kafka_direct.worker import whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -98,11 +99,11 @@ class OnceWriter:
             OutOfOrder: this task has written the batch before, with other rows.
             Fenced: another copy of this task is at work.
         """
-        attempt = Attempt.current()
+        attempt, rows = Attempt.current(), whole(rows)
         # Another copy of this task may have a transaction open: the answer does not wait for it.
         before = self._entry(attempt.query, attempt.partition, is_stable=False)
         if before is None or before.number <= attempt.batch_id:
-            self._write(attempt, iter(rows))
+            self._write(attempt, rows)
         else:
             compare(attempt, rows, before)
         note = {} if before is None else before.note
