@@ -9,7 +9,11 @@ from confluent_kafka import KafkaError, KafkaException
 
 from kafka_direct.errors import BrokerError, BrokerUnavailable, ConfigError, KafkaDirectError
 from kafka_direct.options.callback import holding_errors
-from kafka_direct.options.secret import mask_record, masked
+from kafka_direct.options.secret import masked
+
+from .client_log import ClientLog
+from .diagnosis import diagnose
+from .token import TokenCallback
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
 
 # librdkafka's own messages. If the user has set no handler, Python prints warnings and errors to stderr.
 librdkafka_logger = logging.getLogger("kafka_direct.librdkafka")
+client_log = ClientLog()
 
 # Errors that may pass within seconds: elections, restarts, metadata that has not reached all brokers.
 PASSING = frozenset(
@@ -54,10 +59,13 @@ _KERBEROS = "install it from conda-forge or build it with libsasl2 (docs/securit
 _REMEDIES = {
     KafkaError.UNKNOWN_TOPIC_OR_PART: "create the topic, or correct its name",
     KafkaError.MSG_SIZE_TOO_LARGE: "raise the topic's max.message.bytes, or write smaller records",
-    KafkaError.TOPIC_AUTHORIZATION_FAILED: "allow this user the topic (kafka-acls)",
-    KafkaError.GROUP_AUTHORIZATION_FAILED: "allow this user the group (kafka-acls)",
-    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "allow this user the transactional.id (kafka-acls)",
 }
+# What Kafka's ACLs guard: the error that one is missing.
+TOPIC, GROUP = KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED
+TRANSACTIONAL_ID = KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+CLUSTER = KafkaError.CLUSTER_AUTHORIZATION_FAILED
+_OLD = " and, before Kafka 2.8, IDEMPOTENT_WRITE on the cluster"
+_GUARDED = {TOPIC: "the topic", GROUP: "the group", TRANSACTIONAL_ID: "the transactional.id", CLUSTER: "the cluster"}
 
 
 def servers_of(params: ClientParams) -> str:
@@ -72,11 +80,14 @@ def is_passing(error: KafkaError) -> bool:
 def build_client(kind: Callable[..., T], config: Mapping[str, Any], **extra: Any) -> T:
     """A librdkafka client, or a ConfigError that says which parameter is wrong. No log of it shows a secret."""
     whole = {"logger": librdkafka_logger, **config, **extra}
-    whole["logger"].addFilter(mask_record)
+    whole["logger"].addFilter(client_log)
+    token = TokenCallback(whole["oauth_cb"]) if "oauth_cb" in whole else None
     try:
-        return kind(whole)
+        return kind(whole if token is None else whole | {"oauth_cb": token})
     except (KafkaException, TypeError, ValueError) as cause:
         reason = masked(cause.args[0].str() if isinstance(cause, KafkaException) else str(cause))
+        if token is not None and token.failure:
+            raise ConfigError(f"oauth_cb gave no token: {masked(token.failure)}.") from None
         if "GSSAPI" in reason:
             raise ConfigError(f"confluent-kafka's wheels have no Kerberos: {_KERBEROS}.") from None
         raise ConfigError(
@@ -90,24 +101,42 @@ def close_client(client: Consumer) -> None:
         client.close()
 
 
-def translate(error: KafkaError, asking: str, servers: str, reason: str = "") -> KafkaDirectError:
-    """This package's error for an error while `asking`; `reason` is the client's last complaint."""
-    why = f" ({reason})" if reason else ""
+def translate(
+    error: KafkaError, asking: str, params: ClientParams, complaint: str = "", *, rights: Mapping[int, str] = {}
+) -> KafkaDirectError:
+    """This package's error for an error while `asking`; `complaint` is what the client said last.
+
+    `rights` is what was needed, by the error that it is missing: {TOPIC: "READ on topic orders"}. If there was no
+    answer, the brokers' ports are looked at, which takes seconds.
+    """
+    servers = servers_of(params)
     if is_passing(error) and error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-        return BrokerUnavailable(
-            f"no answer from Kafka at {servers} while {asking}: {error.str()}{why}; check bootstrap.servers, the "
-            "network and the security settings.",
-            servers=servers,
-        )
+        return unreachable(error.str(), asking, params, complaint)
     remedy = _REMEDIES.get(error.code())
+    if error.code() in _GUARDED:
+        remedy = f"grant this user {rights.get(error.code(), _GUARDED[error.code()])} (kafka-acls)"
+    why = f" ({masked(complaint)})" if complaint else ""
     return BrokerError(
         f"Kafka at {servers} refused while {asking}: {error.str().rstrip('.')}{why}{f'; {remedy}' if remedy else ''}.",
         code=error.name(),
     )
 
 
-def translate_write(error: KafkaError, topic: str, servers: str) -> KafkaDirectError:
+def unreachable(reason: str, asking: str, params: ClientParams, complaint: str = "") -> BrokerUnavailable:
+    """The error for no answer, with what the brokers' ports and the client's log tell about its cause."""
+    servers, said = servers_of(params), complaint or client_log.complaint()
+    found = diagnose(params, said)
+    if found is None:
+        why = f" ({masked(said)})" if said else ""
+        sentence = f"{reason}{why}; check bootstrap.servers, the network and the security settings"
+    else:
+        sentence = found.sentence
+    return BrokerUnavailable(f"no answer from Kafka at {servers} while {asking}: {sentence}.", servers=servers)
+
+
+def translate_write(error: KafkaError, topic: str, params: ClientParams) -> KafkaDirectError:
     """The same for a record to a topic, whether it was refused at once or after it was sent."""
     if error.code() == KafkaError._UNKNOWN_PARTITION:  # noqa: SLF001
         return ConfigError(f"a record names a partition that topic {topic} does not have; correct it.")
-    return translate(error, f"writing to topic {topic}", servers)
+    rights = {TOPIC: f"WRITE on topic {topic}", CLUSTER: f"WRITE on topic {topic}{_OLD}"}
+    return translate(error, f"writing to topic {topic}", params, rights=rights)

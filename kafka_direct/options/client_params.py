@@ -278,6 +278,16 @@ def _move_servers(given: dict[str, Any]) -> None:
         return
     if not isinstance(servers, str) or not servers.strip(", "):
         raise ConfigError("kafkaParams needs bootstrap.servers; give the brokers as 'host:9092,host:9092'.")
+    for server in filter(None, map(str.strip, servers.split(","))):
+        _check_server(server)
+
+
+def _check_server(server: str) -> None:
+    """Librdkafka takes a port that is no number for port 0, and then finds nobody there."""
+    host, colon, port = server.rpartition("://")[2].rpartition(":")
+    is_address = colon and not host.endswith("]") and ":" in host and not host.startswith("[")  # IPv6 without a port
+    if colon and not is_address and not port.endswith("]") and not (port.isdecimal() and 0 < int(port) < 65536):
+        raise ConfigError(f"bootstrap.servers has {server!r}, whose port is no number from 1 to 65535; correct it.")
 
 
 def _drop_owned(given: dict[str, Any]) -> None:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, TypeGuard
 from kafka_direct.errors import ConfigError
 
 if TYPE_CHECKING:
-    import logging
     from collections.abc import Iterable
 
 REDACTED = "***"
@@ -109,14 +108,6 @@ def masked(text: str) -> str:
     for value in sorted(_known, key=len, reverse=True):
         text = text.replace(value, REDACTED)
     return text
-
-
-def mask_record(record: logging.LogRecord) -> bool:
-    """Mask a record of a log; as a filter of a logger it lets each record pass."""
-    text = record.getMessage()
-    if (shorter := masked(text)) != text:
-        record.msg, record.args = shorter, ()
-    return True
 
 
 def resolve_reference(key: str, reference: str) -> str:

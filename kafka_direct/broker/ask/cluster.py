@@ -14,6 +14,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # a public name
 
 from kafka_direct.broker.deadline import Deadline, look_again
+from kafka_direct.broker.failure import TOPIC, translate
 from kafka_direct.errors import ConfigError
 from kafka_direct.offsets import Available, TopicPartition
 
@@ -35,6 +36,7 @@ class Cluster:
 
     def __init__(self, params: ClientParams) -> None:
         self.connection = Connection(params)
+        self._params = params
         self._isolation = IsolationLevel[params.isolation_level.upper()]
 
     def find_partitions(self, subscription: Subscription) -> tuple[frozenset[TopicPartition], dict[str, str]]:
@@ -115,7 +117,8 @@ class Cluster:
 
         def describe(admin: AdminClient, seconds: float) -> dict[str, Any]:
             futures = admin.describe_topics(TopicCollection(names), request_timeout=seconds)
-            return {name: topic for name, future in futures.items() if (topic := _answer(future)) is not None}
+            answers = {name: self._answer(future, name) for name, future in futures.items()}
+            return {name: topic for name, topic in answers.items() if topic is not None}
 
         return self.connection.ask(describe, f"describing {_abridged(names)}", deadline)
 
@@ -136,7 +139,7 @@ class Cluster:
                 {
                     TopicPartition(p.topic, p.partition): found.offset
                     for p, future in futures.items()
-                    if (found := _answer(future, is_unknown_final=new_topic.is_over())) is not None
+                    if (found := self._answer(future, p.topic, is_unknown_final=new_topic.is_over())) is not None
                 }
                 for futures in asked
             ]
@@ -145,22 +148,25 @@ class Cluster:
         names = sorted({partition.topic for wanted in specs for partition in wanted})
         return self.connection.ask(list_offsets, f"listing offsets of {_abridged(names)}")
 
+    def _answer(self, future: Any, topic: str, *, is_unknown_final: bool = True) -> Any:
+        """None for what the broker does not know, if it is asked for the last time."""
+        failure = future.exception()
+        if failure is None:
+            return future.result()
+        if not isinstance(failure, KafkaException):
+            raise failure
+        error = failure.args[0]
+        if is_unknown_final and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return None
+        if error.code() == TOPIC:
+            rights = {TOPIC: f"DESCRIBE on topic {topic}"}
+            raise translate(error, f"asking for topic {topic}", self._params, rights=rights)
+        # A new exception: the old one, once raised, would hold the frames that hold its future, and so the client.
+        raise KafkaException(error)
+
 
 def _ids(described: Mapping[str, Any]) -> dict[str, str]:
     return {name: str(topic.topic_id) for name, topic in described.items() if topic.topic_id is not None}
-
-
-def _answer(future: Any, *, is_unknown_final: bool = True) -> Any:
-    """None for what the broker does not know, if it is asked for the last time."""
-    failure = future.exception()
-    if failure is None:
-        return future.result()
-    if not isinstance(failure, KafkaException):
-        raise failure
-    if is_unknown_final and failure.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-        return None
-    # A new exception: the old one, once raised, would hold the frames that hold its future, and so the client.
-    raise KafkaException(failure.args[0])
 
 
 def _abridged(names: Collection[str]) -> str:

@@ -10,8 +10,9 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from kafka_direct.broker.deadline import Deadline, ask_again
-from kafka_direct.broker.failure import build_client, servers_of, translate
-from kafka_direct.errors import BrokerUnavailable, ConfigError, KafkaDirectError
+from kafka_direct.broker.diagnosis import diagnose
+from kafka_direct.broker.failure import build_client, is_passing, servers_of, translate
+from kafka_direct.errors import BrokerUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +28,7 @@ FIRST_ANSWER_SECONDS = 20.0
 LATER_ANSWER_SECONDS = 60.0
 # A question to a leader that has died waits for it to come back. After this time it is asked again, of the next leader.
 ATTEMPT_SECONDS = 5.0
+FIRST_ATTEMPT_SECONDS = 2.0  # of a client that has had no answer: what is wrong with its login is known by then
 MIN_ATTEMPT_SECONDS = 0.1  # the last attempt before a deadline must be able to succeed
 
 
@@ -64,9 +66,10 @@ class Connection:
         admin = self._client()
         admin.poll(0)
         try:
-            answer = ask_again(partial(self._attempt, admin, question, deadline), deadline, wait=self._stopped.wait)
+            attempt = partial(self._attempt, admin, question, deadline)
+            answer = ask_again(attempt, deadline, wait=self._stopped.wait, may_pass=self._may_pass)
         except KafkaException as failure:
-            raise translate(failure.args[0], asking, self.servers, self._events.complaint) from failure
+            raise translate(failure.args[0], asking, self._params, self._events.complaint) from failure
         admin.poll(0)
         self._answered = True
         return answer
@@ -75,18 +78,9 @@ class Connection:
         """The metadata of all topics, by name."""
         return self.ask(lambda admin, seconds: admin.list_topics(timeout=seconds).topics, "listing topics", deadline)
 
-    def find_complaint(self, *, seconds: float) -> str:
-        """What the client complains of, such as TLS or a password; nothing if the brokers answer in that time."""
-        try:
-            self.list_topics(Deadline(seconds))
-        except ConfigError as error:
-            return str(error)
-        except KafkaDirectError:
-            return self._events.complaint
-        return ""
-
     def _attempt(self, admin: AdminClient, question: Question[T], deadline: Deadline) -> T:
-        seconds = min(max(deadline.left(), MIN_ATTEMPT_SECONDS), ATTEMPT_SECONDS)
+        longest = ATTEMPT_SECONDS if self._answered else FIRST_ATTEMPT_SECONDS
+        seconds = min(max(deadline.left(), MIN_ATTEMPT_SECONDS), longest)
         try:
             if not self._events.knows_brokers:
                 # Have the client learn who leads now: it would wait for a dead controller for minutes, and busily.
@@ -97,6 +91,13 @@ class Connection:
             self._events.knows_brokers = False
             admin.poll(0)  # lets the client's own complaint arrive
             raise
+
+    def _may_pass(self, error: KafkaError) -> bool:
+        """A client that has never had an answer, and whose login is wrong, will not have one."""
+        if not is_passing(error) or self._answered:
+            return is_passing(error)
+        found = diagnose(self._params, self._events.complaint)
+        return found is None or not found.is_final
 
     def _client(self) -> AdminClient:
         if self._is_closed:

@@ -14,9 +14,18 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
-from kafka_direct.broker.ask.connection import Connection
 from kafka_direct.broker.deadline import Deadline, look_again
-from kafka_direct.broker.failure import build_client, servers_of, translate
+from kafka_direct.broker.diagnosis import diagnose
+from kafka_direct.broker.failure import (
+    GROUP,
+    TOPIC,
+    build_client,
+    client_log,
+    is_passing,
+    servers_of,
+    translate,
+    unreachable,
+)
 from kafka_direct.broker.idle import IdleClients
 from kafka_direct.errors import BrokerUnavailable, KafkaDirectError
 from kafka_direct.offsets import Loss, LossCause, LossPolicy
@@ -46,7 +55,6 @@ REPLACE_SECONDS = 10.0
 REPLACE_GROWTH = 3
 ABSENCE_SECONDS = 1.5  # a broker that has just started does not know all topics yet
 REQUEST_SECONDS = 5.0  # a broker that is there answers sooner
-COMPLAINT_SECONDS = 5.0  # a new connection has failed by then, and says why
 DEFAULT_POLL_SECONDS = 120.0  # spark.network.timeout, as Spark's own consumers have it
 
 log = logging.getLogger("kafka_direct")
@@ -171,8 +179,16 @@ class _RangeRead(Generic[ChunkT]):
             self.position = max(self.position, found.offset)
         elif code in _GONE:
             self._handle_loss()
-        elif not (translated := translate(found.error, f"reading {self.range}", self.servers)).retriable:
-            raise translated
+        elif code == GROUP:
+            pass  # the client looks for its group by itself; a range is read without one
+        elif not is_passing(found.error):
+            self._raise_denied(found.error)
+            raise translate(found.error, f"reading {self.range}", self.borrowed.params)
+
+    def _raise_denied(self, error: KafkaError) -> None:
+        if error.code() == TOPIC:
+            rights = {TOPIC: f"READ on topic {self.range.topic}"}
+            raise translate(error, f"reading {self.range}", self.borrowed.params, rights=rights)
 
     def _replace_consumer(self) -> None:
         """Nothing came for a while: the partition is gone, or its broker is away, or the consumer hangs.
@@ -181,7 +197,11 @@ class _RangeRead(Generic[ChunkT]):
         """
         try:
             exists = self._exists()
-        except KafkaException:
+        except KafkaException as failure:
+            self._raise_denied(failure.args[0])
+            found = diagnose(self.borrowed.params, client_log.complaint())
+            if found is not None and found.is_final:
+                raise unreachable(failure.args[0].str(), f"reading {self.range}", self.borrowed.params) from failure
             return  # the broker is away, and may come back
         if not exists:
             self._handle_loss()
@@ -194,12 +214,10 @@ class _RangeRead(Generic[ChunkT]):
         """Nothing came for too long: the log may be shorter than it was, else the broker is away."""
         try:
             _, latest = self._watermarks()
-            is_lost, complaint = latest is None or latest < self.range.untilOffset, ""
-        except KafkaDirectError:  # nobody knows
-            is_lost = False
-            complaint = Connection(self.borrowed.params).find_complaint(seconds=COMPLAINT_SECONDS)
+            is_lost, why = latest is None or latest < self.range.untilOffset, ""
+        except KafkaDirectError as error:  # nobody knows
+            is_lost, why = False, f" ({str(error).rstrip('.')})"
         if not is_lost:
-            why = f" ({complaint})" if complaint else ""
             raise BrokerUnavailable(
                 f"no record of {self.range} came from Kafka at {self.servers} for {self.settings.poll_seconds:g} s, "
                 f"standing at offset {self.position}{why}; check the brokers, or raise {self.settings.poll_setting}.",
@@ -230,7 +248,8 @@ class _RangeRead(Generic[ChunkT]):
             client = self.borrowed.consumer.client
             earliest, latest = client.get_watermark_offsets(self._partition(), timeout=REQUEST_SECONDS)
         except KafkaException as failure:
-            raise translate(failure.args[0], f"looking for {self.range}", self.servers) from failure
+            self._raise_denied(failure.args[0])
+            raise translate(failure.args[0], f"looking for {self.range}", self.borrowed.params) from failure
         return earliest, latest
 
     def _exists(self) -> bool:
@@ -239,6 +258,8 @@ class _RangeRead(Generic[ChunkT]):
 
         def is_listed() -> bool:
             found = client.list_topics(topic, timeout=REQUEST_SECONDS).topics[topic]
+            if found.error is not None and found.error.code() == TOPIC:  # it is there, and this user may not see it
+                raise KafkaException(found.error)
             return self.range.partition in found.partitions
 
         return look_again(is_listed, Deadline(ABSENCE_SECONDS), is_enough=bool)

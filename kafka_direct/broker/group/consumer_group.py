@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from kafka_direct.broker.deadline import Deadline, ask_again
-from kafka_direct.broker.failure import build_client, close_client, is_passing, servers_of, translate
+from kafka_direct.broker.failure import GROUP, TOPIC, build_client, close_client, is_passing, translate
 from kafka_direct.offsets import TopicPartition
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 ANSWER_SECONDS = 30.0  # a coordinator that restarts loads its groups in less
+ATTEMPT_SECONDS = 2.0  # between two looks at what the client has to say of its group
 
 
 class ConsumerGroup:
@@ -27,7 +29,6 @@ class ConsumerGroup:
 
     def __init__(self, params: ClientParams) -> None:
         self._params = params
-        self._servers = servers_of(params)
         self._consumer: Consumer | None = None
         self._metadata: Any = None
 
@@ -41,7 +42,7 @@ class ConsumerGroup:
         asked = [ClientPartition(p.topic, p.partition) for p in sorted(partitions)]
 
         def ask(consumer: Consumer) -> list[ClientPartition]:
-            answers = consumer.committed(asked, timeout=seconds)
+            answers = consumer.committed(asked, timeout=min(seconds, ATTEMPT_SECONDS))
             for answer in answers:
                 if answer.error is not None:
                     raise KafkaException(answer.error)
@@ -63,8 +64,11 @@ class ConsumerGroup:
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit the next offset to read, per partition."""
         committed = [ClientPartition(p.topic, p.partition, offset) for p, offset in sorted(offsets.items())]
-        if committed:
-            self._ask(lambda consumer: consumer.commit(offsets=committed, asynchronous=False), "committing offsets")
+        if not committed:
+            return
+        if self._consumer is None:
+            self.committed(offsets)  # finds the coordinator, or says why not: a commit would wait for it in silence
+        self._ask(lambda consumer: consumer.commit(offsets=committed, asynchronous=False), "committing offsets")
 
     def close(self) -> None:
         if self._consumer is not None:
@@ -77,11 +81,21 @@ class ConsumerGroup:
             self._consumer = build_client(Consumer, {"reconnect.backoff.ms": 10} | self._params.for_group())
         consumer = self._consumer
         try:
-            # `poll` serves the client's events while it waits. Nothing is assigned, so no record can come.
-            return ask_again(lambda: question(consumer), Deadline(seconds), wait=consumer.poll, may_pass=_may_pass)
+            return ask_again(
+                lambda: question(consumer), Deadline(seconds), wait=partial(_serve, consumer), may_pass=_may_pass
+            )
         except KafkaException as failure:
-            doing = f"{asking} of group {self._params.group_id}"
-            raise translate(failure.args[0], doing, self._servers) from failure
+            group = f"group {self._params.group_id}"
+            rights = {GROUP: f"READ on {group}", TOPIC: "READ on its topics"}
+            raise translate(failure.args[0], f"{asking} of {group}", self._params, rights=rights) from failure
+
+
+def _serve(consumer: Consumer, seconds: float) -> None:
+    """Serve the client's events for a while. Nothing is assigned, so no record can come, but what it may not do."""
+    said = consumer.poll(seconds)
+    error = None if said is None else said.error()
+    if error is not None and not is_passing(error):
+        raise KafkaException(error)
 
 
 def _may_pass(error: KafkaError) -> bool:

@@ -10,7 +10,16 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 
 from kafka_direct.broker.deadline import Deadline
-from kafka_direct.broker.failure import build_client, servers_of, translate, translate_write
+from kafka_direct.broker.failure import (
+    CLUSTER,
+    GROUP,
+    TOPIC,
+    TRANSACTIONAL_ID,
+    build_client,
+    servers_of,
+    translate,
+    translate_write,
+)
 from kafka_direct.checkpointed import public
 from kafka_direct.errors import ArgumentTypeError, BrokerUnavailable, ConfigError, Fenced, KafkaDirectError
 from kafka_direct.options.callback import holding_errors
@@ -71,6 +80,7 @@ class TransactionalProducer:
 
     def __init__(self, params: ClientParams, writer: str) -> None:
         self._servers = servers_of(params)
+        self._params = params
         self._writer = writer
         self._begun = self._write_until = 0.0
         config = params.for_transactions(writer)
@@ -216,7 +226,15 @@ class TransactionalProducer:
             )
         if self._undelivered.error is not None:
             error, topic = self._undelivered.error, self._undelivered.topic
-        return translate_write(error, topic, self._servers) if topic else translate(error, doing, self._servers)
+        if topic:
+            return translate_write(error, topic, self._params)
+        rights = {
+            TRANSACTIONAL_ID: f"WRITE on transactional-id {self._writer}",
+            GROUP: "READ on the group of its progress",
+            TOPIC: "READ on the topics of its source",
+            CLUSTER: "IDEMPOTENT_WRITE on the cluster",
+        }
+        return translate(error, doing, self._params, rights=rights)
 
     def _too_long(self, records: str) -> ConfigError:
         return ConfigError(
