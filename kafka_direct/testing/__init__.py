@@ -20,6 +20,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .certificates import Certificate, Certificates
     from .chosen_cluster import Cluster, cluster
     from .error import JavaMissingError, KafkaStartError
     from .fake_brokers import FakeBrokers
@@ -27,14 +28,18 @@ if TYPE_CHECKING:
     from .hdfs import LocalHdfs
     from .hold import Hold
     from .local import LocalKafka
+    from .oidc import LocalOidc
     from .proxy import LocalProxy
     from .request import ApiKey, Request
     from .s3 import LocalS3, S3Request
+    from .security import Security
     from .topic import Delivered, create_topic, delete_topic, produce
     from .wait import wait_until
 
 HOMES = {
     "ApiKey": "request",
+    "Certificate": "certificates",
+    "Certificates": "certificates",
     "Cluster": "chosen_cluster",
     "Delivered": "topic",
     "FakeBrokers": "fake_brokers",
@@ -44,10 +49,12 @@ HOMES = {
     "KafkaStartError": "error",
     "LocalHdfs": "hdfs",
     "LocalKafka": "local",
+    "LocalOidc": "oidc",
     "LocalProxy": "proxy",
     "LocalS3": "s3",
     "Request": "request",
     "S3Request": "s3",
+    "Security": "security",
     "cluster": "chosen_cluster",
     "create_topic": "topic",
     "delete_topic": "topic",
@@ -57,6 +64,8 @@ HOMES = {
 
 __all__ = [
     "ApiKey",
+    "Certificate",
+    "Certificates",
     "Cluster",
     "Delivered",
     "FakeBrokers",
@@ -66,10 +75,12 @@ __all__ = [
     "KafkaStartError",
     "LocalHdfs",
     "LocalKafka",
+    "LocalOidc",
     "LocalProxy",
     "LocalS3",
     "Request",
     "S3Request",
+    "Security",
     "cluster",
     "create_topic",
     "delete_topic",
