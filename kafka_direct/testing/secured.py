@@ -57,7 +57,8 @@ class Secured:
     def create(self, acl: Acl, permission: AclPermissionType) -> None:
         """Create an ACL, and return once every node decides by it."""
         self._check_acls()
-        for created in self._admin().create_acls([acl.binding(permission)]).values():
+        client = self._admin()  # kept until the answer: a client that is freed never answers
+        for created in client.create_acls([acl.binding(permission)]).values():
             created.result(ANSWER_SECONDS)
         wait_until(
             lambda: all(is_known_at(*place, acl, permission) for place in self._places()),
@@ -68,7 +69,8 @@ class Secured:
     def delete(self, acl: Acl) -> None:
         """Delete an ACL, whether it allows or denies, and return once no node decides by it."""
         self._check_acls()
-        for deleted in self._admin().delete_acls([acl.filter()]).values():
+        client = self._admin()  # kept until the answer: a client that is freed never answers
+        for deleted in client.delete_acls([acl.filter()]).values():
             deleted.result(ANSWER_SECONDS)
         wait_until(
             lambda: not any(is_known_at(*place, acl, AclPermissionType.ANY) for place in self._places()),
@@ -88,7 +90,8 @@ class Secured:
         changes = [
             ConfigResource(ResourceType.BROKER, str(node.number), incremental_configs=entries) for node in self._nodes
         ]
-        for changed in self._admin().incremental_alter_configs(changes).values():
+        client = self._admin()  # kept until the answer: a client that is freed never answers
+        for changed in client.incremental_alter_configs(changes).values():
             changed.result(ANSWER_SECONDS)
         wanted = ssl.PEM_cert_to_DER_cert(made.pem.read_text().partition("-----END")[0] + "-----END CERTIFICATE-----\n")
         ports = [node.secured_ports[listener] for node in self._nodes for listener in TLS_LISTENERS]
