@@ -30,7 +30,7 @@ USERS = {"alice": "alice-secret", "bob": "bob-secret"}
 SASL = ("plain", "scram-sha-256", "scram-sha-512", "oauthbearer")
 LOGINS = [(how, True) for how in ("ssl", "mtls", *SASL)] + [(how, False) for how in SASL]
 STORES = [(how, store) for how in ("ssl", "mtls") for store in ("PKCS12", "JKS", "PEM")]
-TOKEN_SECONDS = 6
+TOKEN_SECONDS = 20
 
 
 @pytest.fixture(scope="module")
@@ -214,13 +214,13 @@ def test_deny_wins(secured, topic):
 
 
 def test_a_running_client_gets_new_tokens(secured, topic):
-    """A client outlives its token: it is told no error, and reads what is written after three lives of a token."""
+    """A client outlives its tokens: it is told no error, and reads what is written after two lives of a token."""
     errors = []
     params = secured.login("oauthbearer") | {"group.id": topic, "auto.offset.reset": "earliest"}
     consumer = Consumer(params | {"error_cb": errors.append})
     try:
         consumer.subscribe([topic])
-        until = time.monotonic() + 3 * TOKEN_SECONDS
+        until = time.monotonic() + 2.2 * TOKEN_SECONDS
         wait_until(lambda: consumer.poll(0.2) or time.monotonic() > until, "the end of tokens", timeout=60)
         write(secured.login("ssl"), topic, b"late")
         message = consumer.poll(30)
@@ -232,7 +232,7 @@ def test_a_running_client_gets_new_tokens(secured, topic):
 
 
 def test_an_expired_token_ends_a_connection(secured, oidc, topic):
-    """A client that goes on with its old token is refused once that has expired, and not before."""
+    """A client that goes on with its old token is refused once that has expired; before that it writes."""
     form = urlencode({"grant_type": "client_credentials", "client_id": "alice", "client_secret": "any"}).encode()
     errors, token = [], json.load(urlopen(oidc.token_url, data=form, timeout=30))["access_token"]
     params = secured.login("oauthbearer")
@@ -243,8 +243,8 @@ def test_an_expired_token_ends_a_connection(secured, oidc, topic):
 
     assert producer.flush(30) == 0
     assert errors == []
-    wait_until(lambda: producer.poll(0.1) or errors, "a refusal", timeout=60)
-    assert errors[0].code() in {KafkaError._AUTHENTICATION, KafkaError._ALL_BROKERS_DOWN}
+    wait_until(lambda: producer.poll(0.1) or any("invalid_token" in e.str() for e in errors), "a refusal", timeout=90)
+    assert errors[0].code() == KafkaError._AUTHENTICATION
 
 
 @pytest.mark.parametrize("mistake", [{"is_expired": True}, {"hosts": ["elsewhere.test"]}])

@@ -6,6 +6,7 @@
         topic = create_topic(kafka.bootstrap_servers, partitions=3)
         produce(kafka.bootstrap_servers, topic, ["a", "b"])
 
+`LocalKafka(security=Security())` asks who one is, and `LocalOidc` has tokens (docs/security.md).
 Under pytest the fixtures `kafka`, `kafka_topic` and `kafka_produce` do the same.
 `LocalProxy` stands before a `LocalKafka` and has the faults of a network: delays, stalls, cuts, lost answers, single
 requests that are held by their `ApiKey`.
