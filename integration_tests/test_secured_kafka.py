@@ -2,29 +2,27 @@
 
 import json
 import time
+from functools import partial
 from urllib.parse import urlencode
 from urllib.request import urlopen
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JJavaError
 
-from kafka_direct.errors import ConfigError
 from kafka_direct.testing import (
     Certificates,
     KafkaStartError,
     LocalKafka,
     LocalOidc,
-    LocalProxy,
     Security,
     create_topic,
     produce,
     wait_until,
 )
-from kafka_direct.testing.jar import kafka_jars, pyspark_jar
-from kafka_direct.testing.java import find_java
+from kafka_direct.testing.gateway import java_gateway
+from kafka_direct.testing.jar import kafka_jars
 
 USERS = {"alice": "alice-secret", "bob": "bob-secret"}
 SASL = ("plain", "scram-sha-256", "scram-sha-512", "oauthbearer")
@@ -54,32 +52,24 @@ def topic(secured):
 @pytest.fixture(scope="module")
 def java_write(oidc):
     """Write a record with Kafka's own Java client, configured as by a file of properties."""
-    jars, options = f"{kafka_jars()}/*", ["-Dorg.slf4j.simpleLogger.defaultLogLevel=off", *oidc.java_options]
-    port, token = launch_gateway(
-        jarpath=str(pyspark_jar("py4j-*.jar", "this test")),
-        classpath=jars,
-        javaopts=options,
-        java_path=find_java(),
-        die_on_exit=True,
-        enable_auth=True,
-    )
-    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token))
+    options = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=off", *oidc.java_options)
+    with java_gateway(*options, classpath=f"{kafka_jars()}/*") as gateway:
+        yield partial(write_by_java, gateway)
+
+
+def write_by_java(gateway, params, topic, value):
     clients = gateway.jvm.org.apache.kafka.clients.producer
     serializer = "org.apache.kafka.common.serialization.StringSerializer"
 
-    def write(params, topic, value):
-        common = {"key.serializer": serializer, "value.serializer": serializer, "max.block.ms": "30000"}
-        properties = gateway.jvm.java.util.Properties()
-        text = "".join(f"{key}={value}\n" for key, value in (common | params).items())
-        properties.load(gateway.jvm.java.io.StringReader(text))
-        producer = clients.KafkaProducer(properties)
-        try:
-            producer.send(clients.ProducerRecord(topic, value)).get()
-        finally:
-            producer.close()
-
-    yield write
-    gateway.shutdown()
+    common = {"key.serializer": serializer, "value.serializer": serializer, "max.block.ms": "30000"}
+    properties = gateway.jvm.java.util.Properties()
+    text = "".join(f"{key}={value}\n" for key, value in (common | params).items())
+    properties.load(gateway.jvm.java.io.StringReader(text))
+    producer = clients.KafkaProducer(properties)
+    try:
+        producer.send(clients.ProducerRecord(topic, value)).get()
+    finally:
+        producer.close()
 
 
 def write(params, topic, *values):
@@ -277,9 +267,11 @@ def test_several_nodes_know_the_same_users():
                 produce(params["bootstrap.servers"], topic, [b"x"], partition=partition, config=params)
 
 
-def test_a_plain_cluster_has_no_logins(secured):
-    """What a cluster does not have is refused in a sentence that says how to get it."""
-    with LocalProxy() as proxy, pytest.raises(KafkaStartError, match="LocalProxy reads what passes"):
-        LocalKafka(proxy=proxy, security=Security())
-    with pytest.raises(ConfigError, match="There is no user 'carol': Security has alice, bob"):
-        secured.login("plain", "carol")
+def test_rights_need_acls():
+    """Without ACLs everybody may do everything, and a right that is given is refused in a sentence."""
+    with LocalKafka(security=Security()) as kafka:
+        topic = create_topic(kafka.direct_servers)
+
+        assert refusal(kafka.login("plain", "bob"), topic) is None
+        with pytest.raises(KafkaStartError, match=r"start it with Security\(acls=True\)"):
+            kafka.allow("bob", "READ", "topic", topic)

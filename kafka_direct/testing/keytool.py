@@ -1,6 +1,6 @@
 """Java's `keytool`, run many times in one JVM: each run of the command itself takes half a second.
 
-The JVM is reached by py4j, which comes with PySpark, so that certificates need nothing that a user does not have.
+So certificates need nothing that a user does not have: Java and PySpark's py4j. All of a cluster take a second.
 """
 
 from __future__ import annotations
@@ -10,12 +10,10 @@ from collections import deque
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Self
 
-from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JError
 
 from .error import KafkaStartError
-from .jar import pyspark_jar
-from .java import find_java
+from .gateway import java_gateway
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,18 +39,8 @@ class Keytool:
 
     def __enter__(self) -> Self:
         self._output: deque[bytes] = deque(maxlen=20)
-        with ExitStack() as undo:
-            port, token = launch_gateway(
-                jarpath=str(pyspark_jar("py4j-*.jar", "A secured Kafka")),
-                javaopts=list(JAVA_OPTIONS),
-                java_path=find_java(),
-                redirect_stdout=self._output,
-                die_on_exit=True,
-                enable_auth=True,
-            )
-            self._gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token))
-            undo.callback(self._gateway.shutdown)
-            self._undo = undo.pop_all()
+        self._undo = ExitStack()
+        self._java = self._undo.enter_context(java_gateway(*JAVA_OPTIONS, output=self._output))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -60,18 +48,18 @@ class Keytool:
 
     def run(self, *arguments: str | Path) -> None:
         """Do what the command `keytool` does with these arguments."""
-        strings = self._gateway.new_array(self._gateway.jvm.java.lang.String, len(arguments))
+        strings = self._java.new_array(self._java.jvm.java.lang.String, len(arguments))
         for place, argument in enumerate(arguments):
             strings[place] = str(argument)
         try:
-            self._gateway.jvm.sun.security.tools.keytool.Main.main(strings)
+            self._java.jvm.sun.security.tools.keytool.Main.main(strings)
         except Py4JError as error:  # it ends its JVM when it fails
             output = " ".join(str(line).strip() for line in self._output)
             raise KafkaStartError(f"keytool {arguments[0]} failed: {output or error}") from error
 
     def private_key(self, store: Path, alias: str) -> tuple[str, str]:
         """Return a key of a PKCS12 store in PEM, as it is and encrypted; `keytool` itself shows no private key."""
-        java, password = self._gateway.jvm.java, self._password()
+        java, password = self._java.jvm.java, self._password()
         stream = java.io.FileInputStream(str(store))
         try:
             keys = java.security.KeyStore.getInstance("PKCS12")
@@ -86,7 +74,7 @@ class Keytool:
         return pem("PRIVATE KEY", key), pem("ENCRYPTED PRIVATE KEY", self._encrypted(key))
 
     def _encrypted(self, key: bytes) -> bytes:
-        crypto = self._gateway.jvm.javax.crypto
+        crypto = self._java.jvm.javax.crypto
         secret = crypto.SecretKeyFactory.getInstance(KEY_CIPHER).generateSecret(
             crypto.spec.PBEKeySpec(self._password())
         )
@@ -95,7 +83,7 @@ class Keytool:
         return bytes(crypto.EncryptedPrivateKeyInfo(cipher.getParameters(), cipher.doFinal(key)).getEncoded())
 
     def _password(self) -> Any:
-        characters = self._gateway.new_array(self._gateway.jvm.char, len(STORE_PASSWORD))
+        characters = self._java.new_array(self._java.jvm.char, len(STORE_PASSWORD))
         for place, character in enumerate(STORE_PASSWORD):
             characters[place] = character
         return characters

@@ -293,9 +293,10 @@ class LocalKafka:
         self._started().signal(self._nodes[node].name, number)
 
     def _security_side(self) -> Secured:
-        self._started()
-        if self._secured is None:
+        if self._security is None:
             raise KafkaStartError("This cluster asks nobody who he is: start it with LocalKafka(security=Security()).")
+        self._started()
+        assert self._secured is not None
         return self._secured
 
     def _started(self) -> ProcessGroup:

@@ -30,8 +30,9 @@ JAVA_OPTIONS = ("-Xms32m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLeve
 class LocalOidc(Server):
     """Tokens by client credentials, signed with a key that `jwks_url` shows; a context manager.
 
-    A token holds for `expiry_seconds`. With less than 15, librdkafka is refused now and then: it logs in again at 90 % of
-    a token's life, and looks once a second whether 80 % have passed and it needs a new one. The first use downloads 30 MB.
+    A token holds for `expiry_seconds`. With less than 15, librdkafka is refused now and then: it logs in again at 90 %
+    of a token's life, and looks only once a second whether 80 % have passed and it needs a new one.
+    The first use downloads 30 MB.
 
     Raises:
         KafkaStartError: no Java, no jars, or it does not start; the text has the last lines of its log.

@@ -7,6 +7,7 @@ import pytest
 from confluent_kafka.admin import AclPermissionType
 
 from kafka_direct.errors import ConfigError
+from kafka_direct.testing import KafkaStartError, LocalKafka, LocalProxy
 from kafka_direct.testing.acl import Acl, is_found
 from kafka_direct.testing.certificates import Certificate
 from kafka_direct.testing.login import Logins
@@ -233,6 +234,14 @@ def test_tokens_need_a_server():
     """Without one the login is refused, and the sentence names what to give."""
     with pytest.raises(ConfigError, match=r"Security\(oidc=LocalOidc"):
         Logins(Security(users=USERS), CERTIFICATES, SERVERS).librdkafka("oauthbearer", "alice")
+
+
+def test_a_plain_cluster_has_no_logins():
+    """What a cluster does not have is refused in a sentence that says how to get it."""
+    with pytest.raises(KafkaStartError, match=r"start it with LocalKafka\(security=Security"):
+        LocalKafka().login("plain")
+    with pytest.raises(KafkaStartError, match="LocalProxy reads what passes"):
+        LocalKafka(proxy=LocalProxy(), security=Security())
 
 
 def test_a_node_is_asked_for_one_acl():
