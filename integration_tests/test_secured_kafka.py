@@ -44,6 +44,12 @@ def secured(oidc):
         yield kafka
 
 
+@pytest.fixture(scope="module")
+def trio():
+    with LocalKafka(nodes=3, security=Security(acls=True)) as kafka:
+        yield kafka
+
+
 @pytest.fixture
 def topic(secured):
     return create_topic(secured.direct_servers)
@@ -251,20 +257,41 @@ def test_a_bad_certificate_is_shown_at_once(secured, mistake):
     assert AdminClient(secured.login("ssl")).list_topics(timeout=30).brokers
 
 
-def test_several_nodes_know_the_same_users():
-    """Each of three nodes has every login; a right holds on all of them, and on the controller, when it is given."""
-    with LocalKafka(nodes=3, security=Security(acls=True)) as kafka:
-        topic = create_topic(kafka.direct_servers, partitions=3, replication=3)
-        kafka.allow("bob", "WRITE", "topic", topic)
-        kafka.allow("bob", "CREATE", "cluster", "kafka-cluster")
-        for how in ("mtls", "plain", "scram-sha-512"):
-            params = kafka.login(how, "bob")
-            for server in params["bootstrap.servers"].split(","):
-                name = f"{how}-{server.rpartition(':')[2]}"
-                admin = AdminClient(params | {"bootstrap.servers": server})
-                admin.create_topics([NewTopic(name, 1)])[name].result(30)
-            for partition in range(3):
-                produce(params["bootstrap.servers"], topic, [b"x"], partition=partition, config=params)
+def test_several_nodes_know_the_same_users(trio):
+    """Each of three nodes has every login, by whichever of them a client comes."""
+    topic = create_topic(trio.direct_servers, partitions=3, replication=3)
+    trio.allow("bob", "WRITE", "topic", topic)
+    for how in ("mtls", "plain", "scram-sha-512"):
+        params = trio.login(how, "bob")
+        for partition, server in enumerate(params["bootstrap.servers"].split(",")):
+            produce(server, topic, [b"x"], partition=partition, config=params | {"bootstrap.servers": server})
+
+
+def test_a_right_holds_on_every_node_when_it_is_given(trio):
+    """Clients of each of three nodes see a topic come and go at once, and the controller lets them create or not."""
+    topic, params = create_topic(trio.direct_servers), trio.login("plain", "bob")
+    admins = [AdminClient(params | {"bootstrap.servers": server}) for server in params["bootstrap.servers"].split(",")]
+
+    def seen():
+        return [topic in admin.list_topics(timeout=30).topics for admin in admins]
+
+    def created(name):
+        try:
+            admins[0].create_topics([NewTopic(name, 1)])[name].result(30)
+        except KafkaException as error:
+            return error.args[0].name()
+        return None
+
+    assert seen() == [False] * 3
+    for turn in range(20):
+        trio.allow("bob", "DESCRIBE", "topic", topic)
+        assert seen() == [True] * 3
+        trio.revoke("bob", "DESCRIBE", "topic", topic)
+        assert seen() == [False] * 3
+        trio.allow("bob", "CREATE", "topic", "own-", pattern="prefixed")
+        assert created(f"own-{turn}") is None
+        trio.revoke("bob", "CREATE", "topic", "own-", pattern="prefixed")
+        assert created(f"own-{turn}-again") == "TOPIC_AUTHORIZATION_FAILED"
 
 
 def test_rights_need_acls():

@@ -12,7 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .keytool import STORE_PASSWORD, Keytool
+from .keytool import Keytool
+from .security import STORE_PASSWORD
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -37,6 +37,8 @@ def java_gateway(*options: str, classpath: str = "", output: deque[bytes] | None
         yield gateway
     finally:
         gateway.close()
+        # Else py4j tells a JVM that is gone of each object that Python collects later, with lines of errors.
+        gateway._gateway_client.is_connected = False  # noqa: SLF001
         process.stdin.close()  # its end ends the JVM
         process.wait()
         if process.stdout is not None and output is None:

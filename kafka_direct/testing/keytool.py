@@ -14,6 +14,7 @@ from py4j.protocol import Py4JError
 
 from .error import KafkaStartError
 from .gateway import java_gateway
+from .security import STORE_PASSWORD
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +26,6 @@ JAVA_OPTIONS = (
     *(f"-Dkeystore.pkcs12.{what}IterationCount=1000" for what in ("certPbe", "keyPbe", "mac")),
     "--add-exports=java.base/sun.security.tools.keytool=ALL-UNNAMED",
 )
-STORE_PASSWORD = "store-secret"  # of every store and every encrypted key
 KEY_CIPHER = "PBEWithSHA1AndDESede"  # old, and the one that Java 17 and OpenSSL 3 both read in an encrypted PEM key
 ENCRYPT = 1  # javax.crypto.Cipher.ENCRYPT_MODE
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from kafka_direct.errors import ConfigError
 
-from .keytool import STORE_PASSWORD
-from .security import MODULES
+from .security import MODULES, STORE_PASSWORD
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 
 from kafka_direct.errors import ConfigError
 
-from .keytool import STORE_PASSWORD
-
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
@@ -20,6 +18,7 @@ if TYPE_CHECKING:
 LISTENERS = {"SSL": "SSL", "MTLS": "SSL", "SASL_SSL": "SASL_SSL", "SASL_PLAINTEXT": "SASL_PLAINTEXT"}
 TLS_LISTENERS = ("SSL", "MTLS", "SASL_SSL")
 SASL_LISTENERS = ("SASL_SSL", "SASL_PLAINTEXT")
+STORE_PASSWORD = "store-secret"  # of every store and every encrypted key
 SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 USER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # is also a file's name, and part of a certificate's
 PASSWORD = re.compile(r"[^\s\"'\\,=\[\]]+")  # stands in Kafka's own small languages, which quote in different ways
