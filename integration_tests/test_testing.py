@@ -318,9 +318,9 @@ def test_taken_port(monkeypatch):
     with LocalKafka() as first:
         taken = next(iter(first._nodes.values()))
 
-        def plan_clash(count, held):
+        def plan_clash(count, held, secured):
             plans.append(count)
-            return [taken] if len(plans) == 1 else plan(count, held)
+            return [taken] if len(plans) == 1 else plan(count, held, secured)
 
         monkeypatch.setattr(local, "plan_nodes", plan_clash)
         with LocalKafka() as second:

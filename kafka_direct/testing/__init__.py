@@ -6,6 +6,7 @@
         topic = create_topic(kafka.bootstrap_servers, partitions=3)
         produce(kafka.bootstrap_servers, topic, ["a", "b"])
 
+`LocalKafka(security=Security())` asks who one is, and `LocalOidc` has tokens (docs/security.md).
 Under pytest the fixtures `kafka`, `kafka_topic` and `kafka_produce` do the same.
 `LocalProxy` stands before a `LocalKafka` and has the faults of a network: delays, stalls, cuts, lost answers, single
 requests that are held by their `ApiKey`.
@@ -20,6 +21,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .certificates import Certificate, Certificates
     from .chosen_cluster import Cluster, cluster
     from .error import JavaMissingError, KafkaStartError
     from .fake_brokers import FakeBrokers
@@ -27,14 +29,18 @@ if TYPE_CHECKING:
     from .hdfs import LocalHdfs
     from .hold import Hold
     from .local import LocalKafka
+    from .oidc import LocalOidc
     from .proxy import LocalProxy
     from .request import ApiKey, Request
     from .s3 import LocalS3, S3Request
+    from .security import Security
     from .topic import Delivered, create_topic, delete_topic, produce
     from .wait import wait_until
 
 HOMES = {
     "ApiKey": "request",
+    "Certificate": "certificates",
+    "Certificates": "certificates",
     "Cluster": "chosen_cluster",
     "Delivered": "topic",
     "FakeBrokers": "fake_brokers",
@@ -44,10 +50,12 @@ HOMES = {
     "KafkaStartError": "error",
     "LocalHdfs": "hdfs",
     "LocalKafka": "local",
+    "LocalOidc": "oidc",
     "LocalProxy": "proxy",
     "LocalS3": "s3",
     "Request": "request",
     "S3Request": "s3",
+    "Security": "security",
     "cluster": "chosen_cluster",
     "create_topic": "topic",
     "delete_topic": "topic",
@@ -57,6 +65,8 @@ HOMES = {
 
 __all__ = [
     "ApiKey",
+    "Certificate",
+    "Certificates",
     "Cluster",
     "Delivered",
     "FakeBrokers",
@@ -66,10 +76,12 @@ __all__ = [
     "KafkaStartError",
     "LocalHdfs",
     "LocalKafka",
+    "LocalOidc",
     "LocalProxy",
     "LocalS3",
     "Request",
     "S3Request",
+    "Security",
     "cluster",
     "create_topic",
     "delete_topic",

@@ -77,7 +77,7 @@ def s3a_jars() -> str:
 
     They are 14 MB: the parts of the AWS SDK that Hadoop uses. The whole is 686 MB (`bundle`).
     """
-    hadoop = _pyspark_jar("hadoop-client-api-*.jar", "s3a://").stem.removeprefix("hadoop-client-api-")
+    hadoop = pyspark_jar("hadoop-client-api-*.jar", "s3a://").stem.removeprefix("hadoop-client-api-")
     modules = (
         ("org.apache.hadoop", "hadoop-aws", hadoop),
         (AWS_SDK, "s3", AWS_SDK_VERSION),
@@ -119,7 +119,7 @@ def _run_ivy(wanted: Wanted, scratch: Path) -> Path:
         '<ivy-module version="2.0"><info organisation="kafka_direct" module="testing"/>'
         f"<dependencies>{dependencies}{exclusions}</dependencies></ivy-module>"
     )
-    ivy = _pyspark_jar("ivy-*.jar", "A local Kafka")
+    ivy = pyspark_jar("ivy-*.jar", "A local Kafka")
     command = [find_java(), f"-Divy.default.ivy.user.dir={scratch / 'user'}", "-cp", str(ivy), "org.apache.ivy.Main"]
     command += ["-cache", str(scratch / "cache"), "-ivy", str(scratch / "ivy.xml"), "-types", "jar", "bundle"]
     command += ["-retrieve", str(scratch / "jars" / "[artifact]-[revision](-[classifier]).[ext]")]
@@ -150,7 +150,7 @@ def _publish(ready: Path, folder: Path) -> None:
         shutil.rmtree(ready)
 
 
-def _pyspark_jar(pattern: str, what: str) -> Path:
+def pyspark_jar(pattern: str, what: str) -> Path:
     """One of the jars that PySpark brings along; `what` needs it."""
     spec = find_spec("pyspark")
     homes = [] if spec is None or spec.origin is None else [Path(spec.origin).parent]

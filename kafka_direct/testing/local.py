@@ -8,23 +8,30 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AclPermissionType, AdminClient  # type: ignore[attr-defined]  # it does not declare it
 
 from kafka_direct.errors import BrokerUnavailable
 
+from .acl import Acl
 from .error import KafkaStartError
 from .jar import KAFKA_VERSION, kafka_jars
 from .java import find_java
 from .node import Node, make_cluster_id, plan_nodes, server_properties
 from .process import ProcessGroup
 from .ready import is_in_sync, wait_until_ready
+from .secured import Secured
+from .security import LISTENERS
 from .topic import client_settings, metadata
 from .wait import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from .acl import Pattern, Resource
+    from .certificates import Certificate, Certificates
+    from .login import How, Store
     from .proxy import LocalProxy
+    from .security import Security
 
 # With the first compiler only, a node starts in three quarters of the time and leaves the cores to Spark.
 JAVA_OPTIONS = ("-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
@@ -43,6 +50,8 @@ class LocalKafka:
     It ends with this process, however that ends, and leaves nothing behind but the jars in the user's cache.
     `settings` are broker settings, for every node. `timeout` is for each wait: the start, a leader, a returning node.
     With a `proxy` clients are sent through it; it must be started, and end later.
+    With `security` there are more ports, on which clients log in: `login` has what they must be told. The port of
+    `bootstrap_servers` stays plain.
 
     Raises:
         KafkaStartError: no Java, no jars, or a node does not start; the text has the last lines of its log.
@@ -55,13 +64,20 @@ class LocalKafka:
         version: str = KAFKA_VERSION,
         settings: Mapping[str, str] | None = None,
         proxy: LocalProxy | None = None,
+        security: Security | None = None,
         java_options: Sequence[str] = JAVA_OPTIONS,
         timeout: float = 60.0,
     ) -> None:
+        if proxy is not None and security is not None:
+            raise KafkaStartError(
+                "A LocalProxy reads what passes, so it cannot stand before secured ports: use one of them."
+            )
         self._count = nodes
         self._version = version
         self._settings = dict(settings or {})
         self._proxy = proxy
+        self._security = security
+        self._secured: Secured | None = None
         self._java_options = java_options
         self._timeout = timeout
         self._command: list[str] = []
@@ -92,13 +108,46 @@ class LocalKafka:
         self._started()
         return ",".join(node.direct_address for node in self._nodes.values())
 
+    @property
+    def certificates(self) -> Certificates:
+        """The authority, and the certificates of the nodes and of the users."""
+        return self._security_side().certificates
+
+    def login(self, how: How, user: str = "alice", *, tls: bool = True) -> dict[str, str]:
+        """Return librdkafka's parameters for a login, with the addresses; `tls=False` takes the plain port of SASL."""
+        return self._security_side().logins().librdkafka(how, user, tls=tls)
+
+    def java_login(self, how: How, user: str = "alice", *, tls: bool = True, store: Store = "PKCS12") -> dict[str, str]:
+        """Return the Java client's parameters for the same, with certificates in a `store` of that type."""
+        return self._security_side().logins().java(how, user, tls=tls, store=store)
+
+    def allow(self, user: str, operation: str, resource: Resource, name: str, *, pattern: Pattern = "literal") -> None:
+        """Let a user do something, `allow("alice", "READ", "topic", "orders")`; it holds when this returns."""
+        acl = Acl(user=user, operation=operation, resource=resource, name=name, pattern=pattern)
+        self._security_side().create(acl, AclPermissionType.ALLOW)
+
+    def deny(self, user: str, operation: str, resource: Resource, name: str, *, pattern: Pattern = "literal") -> None:
+        """Forbid it, whatever allows it; it holds when this returns."""
+        acl = Acl(user=user, operation=operation, resource=resource, name=name, pattern=pattern)
+        self._security_side().create(acl, AclPermissionType.DENY)
+
+    def revoke(self, user: str, operation: str, resource: Resource, name: str, *, pattern: Pattern = "literal") -> None:
+        """Take back what `allow` or `deny` said with the same words; it holds when this returns."""
+        acl = Acl(user=user, operation=operation, resource=resource, name=name, pattern=pattern)
+        self._security_side().delete(acl)
+
+    def replace_certificate(self, certificate: Certificate) -> None:
+        """Let all nodes show another certificate, also a bad one; connections that are there stay."""
+        self._security_side().replace_certificate(certificate)
+
     def start(self) -> Self:
         """Start every node and return once records can be produced; without effect on a cluster that is started."""
         if self._processes is not None:
             return self
         java = find_java()
         jars = kafka_jars(self._version)
-        self._command = [java, *self._java_options, *LOGGING, "-cp", str(jars / "*")]
+        more = () if self._security is None else self._security.java_options()
+        self._command = [java, *self._java_options, *more, *LOGGING, "-cp", str(jars / "*")]
         for _ in range(ATTEMPTS - 1):
             with suppress(_PortTakenError):
                 return self._start_once()
@@ -160,7 +209,9 @@ class LocalKafka:
         with ExitStack() as undo:
             undo.callback(self.stop)
             self._processes = ProcessGroup()
-            self._nodes = {node.number: self._behind_proxy(node) for node in plan_nodes(self._count, self._ports)}
+            listeners = () if self._security is None else tuple(LISTENERS)
+            planned = plan_nodes(self._count, self._ports, listeners)
+            self._nodes = {node.number: self._behind_proxy(node) for node in planned}
             nodes, cluster_id = self._nodes.values(), make_cluster_id()
             self._format(nodes, cluster_id)
             for node in nodes:
@@ -182,10 +233,15 @@ class LocalKafka:
     def _format(self, nodes: Collection[Node], cluster_id: str) -> None:
         """Prepare the data folders, as `kafka-storage.sh` does."""
         processes = self._started()
+        settings: Mapping[str, str] = self._settings
+        options: tuple[str, ...] = ()
+        if self._security is not None:
+            self._secured = Secured(self._security, nodes, processes.folder, self._timeout)
+            settings, options = self._secured.settings() | self._settings, self._security.format_options()
         for node in nodes:
             properties = processes.folder / f"{node.name}.properties"
-            properties.write_text(server_properties(node, nodes, processes.folder, self._settings))
-            tool = ["kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(properties)]
+            properties.write_text(server_properties(node, nodes, processes.folder, settings))
+            tool = ["kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(properties), *options]
             processes.start(f"{node.name}-format", [*self._command, *tool])
         for node in nodes:
             if processes.wait(f"{node.name}-format") != 0:
@@ -235,6 +291,13 @@ class LocalKafka:
 
     def _signal(self, node: int, number: signal.Signals) -> None:
         self._started().signal(self._nodes[node].name, number)
+
+    def _security_side(self) -> Secured:
+        if self._security is None:
+            raise KafkaStartError("This cluster asks nobody who he is: start it with LocalKafka(security=Security()).")
+        self._started()
+        assert self._secured is not None
+        return self._secured
 
     def _started(self) -> ProcessGroup:
         if self._processes is None:

@@ -6,9 +6,11 @@ import socket
 import sys
 from base64 import b64encode
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from uuid import uuid4
+
+from .security import LISTENERS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -22,6 +24,7 @@ class Node:
     """A combined broker and controller. `number` is its id in Kafka, counted from 1.
 
     `proxy_port` is where clients are sent instead of `port`; brokers, and who knows it, then use `direct_port`.
+    `secured_ports` are those of more listeners, by name.
     """
 
     number: int
@@ -29,6 +32,7 @@ class Node:
     controller_port: int
     direct_port: int
     proxy_port: int | None = None
+    secured_ports: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -66,28 +70,35 @@ def make_cluster_id() -> str:
     return "k" + b64encode(uuid4().bytes, altchars=b"-_").decode().rstrip("=")[1:]
 
 
-def plan_nodes(count: int, held: ExitStack) -> list[Node]:
+def plan_nodes(count: int, held: ExitStack, secured: Collection[str] = ()) -> list[Node]:
     """The nodes of a cluster. Their ports are held on Linux only, where the nodes can bind them all the same."""
-    ports = hold_ports(3 * count, held)
+    ports = iter(hold_ports((3 + len(secured)) * count, held))
     if sys.platform != "linux":
         held.close()
-    each = zip(ports[::3], ports[1::3], ports[2::3], strict=True)
     return [
-        Node(number=number, port=port, controller_port=controller, direct_port=direct)
-        for number, (port, controller, direct) in enumerate(each, start=1)
+        Node(
+            number=number,
+            port=next(ports),
+            controller_port=next(ports),
+            direct_port=next(ports),
+            secured_ports={listener: next(ports) for listener in secured},
+        )
+        for number in range(1, count + 1)
     ]
 
 
 def server_properties(node: Node, nodes: Collection[Node], folder: Path, settings: Mapping[str, str]) -> str:
     """Return the text of a node's configuration; `settings` override the defaults."""
+    secured = "".join(f",{name}://{HOST}:{port}" for name, port in node.secured_ports.items())
+    protocols = "".join(f",{name}:{LISTENERS[name]}" for name in node.secured_ports)
     voters = ",".join(f"{n.number}@{HOST}:{n.controller_port}" for n in nodes)
     identity = {
         "node.id": node.number,
         "process.roles": "broker,controller",
         "controller.quorum.voters": voters,
         "controller.listener.names": "CONTROLLER",
-        "listeners": f"PLAINTEXT://{HOST}:{node.port},CONTROLLER://{HOST}:{node.controller_port}",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "listeners": f"PLAINTEXT://{HOST}:{node.port},CONTROLLER://{HOST}:{node.controller_port}{secured}",
+        "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT{protocols}",
         "log.dirs": folder / node.name,
     }
     proxied = _proxied(node, identity["listeners"]) if node.proxy_port else {}
