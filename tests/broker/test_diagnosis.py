@@ -56,8 +56,8 @@ def test_what_the_port_tells(found, config, said):
             'SASL authentication error: {"status":"invalid_token"} (after 3ms in state AUTH_REQ)',
             SCRAM | {"sasl.mechanisms": "OAUTHBEARER"},
             (
-                'broker-2:9093 refuses the login ({"status":"invalid_token"}); correct sasl.oauthbearer.* or oauth_cb, or '
-                "what the broker expects of a token"
+                'broker-2:9093 refuses the login ({"status":"invalid_token"}); correct sasl.oauthbearer.* or oauth_cb, '
+                "or what the broker expects of a token"
             ),
         ),
         (
