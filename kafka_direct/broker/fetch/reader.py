@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from kafka_direct.offsets import OffsetRange
     from kafka_direct.options import ClientParams
+    from kafka_direct.options.client_config import FilesState
 
     from .chunk import ChunkError
     from .worker_consumer import WorkerConsumer
@@ -84,7 +85,7 @@ class ReadSettings:
 
 
 # By configuration and kind.
-idle_consumers: IdleClients[tuple[ClientParams, FetchSize, Build[Any]], WorkerConsumer[Any]] = IdleClients(
+idle_consumers: IdleClients[tuple[ClientParams, FilesState, FetchSize, Build[Any]], WorkerConsumer[Any]] = IdleClients(
     lambda consumer: consumer.close()
 )
 _topics = KnownTopics()
@@ -275,7 +276,7 @@ class _BorrowedConsumer(Generic[ChunkT]):
         self.params = params
         self._build = build
         self._fetch_size = fetch_size
-        self._key = (params, fetch_size, build)
+        self._key = (params, params.state_of_files(), fetch_size, build)
         kept: WorkerConsumer[ChunkT] | None = idle_consumers.take(self._key)
         self.consumer = kept or self._new()
 

@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from kafka_direct.options import ClientParams
+    from kafka_direct.options.client_config import FilesState
 
 # How long to wait for acknowledgements before errors are looked for again: while the queue is full, and at the end.
 FULL_QUEUE_SECONDS = 0.5
 FLUSH_SECONDS = 1.0
 LOGIN_SECONDS = 10.0  # between two looks at why nothing is acknowledged
 
-idle_producers: IdleClients[ClientParams, _Writer] = IdleClients()
+idle_producers: IdleClients[tuple[ClientParams, FilesState], _Writer] = IdleClients()
 
 
 def write_records(params: ClientParams, records: Iterable[tuple[str, dict[str, Any]]]) -> int:
@@ -36,9 +37,10 @@ def write_records(params: ClientParams, records: Iterable[tuple[str, dict[str, A
         BrokerError: Kafka refused a record; the message names the topic and the reason.
         BrokerUnavailable: a record was not acknowledged in time.
     """
-    writer = idle_producers.take(params) or _Writer(params)
+    key = params, params.state_of_files()
+    writer = idle_producers.take(key) or _Writer(params)
     count = writer.write(records)
-    idle_producers.keep(params, writer)  # one that failed is not used again
+    idle_producers.keep(key, writer)  # one that failed is not used again
     return count
 
 
