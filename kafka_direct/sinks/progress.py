@@ -10,14 +10,20 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kafka_direct.errors import ConfigError, Fenced, OutOfOrder
-from kafka_direct.offsets import LossCause, SavedPositions
+from kafka_direct.offsets import LossCause, Origin, SavedPositions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from kafka_direct.offsets import Loss, OffsetRange, Origin, TopicPartition
+    from kafka_direct.offsets import Batch, Loss, OffsetRange, TopicPartition
 
     from .batch import KafkaBatch
+
+
+_TAKEN_BACK = (
+    "its database or cluster was taken back to an earlier time, by a restored backup or a failover; take the stream "
+    "back to where the output stands"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +65,40 @@ def saved_positions(progress: Mapping[TopicPartition, Progress]) -> SavedPositio
     )
 
 
-def plan_start(batch: KafkaBatch, progress: Mapping[TopicPartition, Progress]) -> tuple[Step, ...]:
+def plan_start(
+    batch: KafkaBatch,
+    progress: Mapping[TopicPartition, Progress],
+    begun: Sequence[Batch] = (),
+    *,
+    output: str = "",
+) -> tuple[Step, ...]:
     """Note where the output begins in partitions that are new to it, or begin anew. Saved before the batch is tried.
 
-    Else: the first batch fails, the output knows nothing of it, and takes the second batch for the first.
+    Else: the first batch fails, the output knows nothing of it, and takes the second batch for the first. `begun` has
+    the beginnings that the stream's log knows of, the oldest first.
+
+    Raises:
+        OutOfOrder: the output has begun there before, and knows nothing of it any more.
     """
     ranges = sorted(batch.ranges, key=lambda r: r.topicPartition())
     stands = [(range_, progress.get(range_.topicPartition())) for range_ in ranges]
-    return tuple(
-        Step(range_.topicPartition(), before, _begun(range_, batch.origin))
+    begins = [
+        (range_, before)
         for range_, before in stands
         if before is None or (_begins_anew(range_, before, batch.origin) and not _is_past(range_, before, batch.origin))
-    )
+    ]
+    known = {
+        r.topicPartition(): _begun(r, Origin(topic_ids=b.topic_ids, moved=b.moved)) for b in begun for r in b.ranges
+    }
+    for range_, _ in begins:
+        first = known.get(range_.topicPartition())
+        if first is not None and first.next != range_.fromOffset and not _begins_anew(range_, first, batch.origin):
+            raise OutOfOrder(
+                f"{output} knows nothing of {range_.topicPartition()}, where it began at {first.next}, as the stream's "
+                f"log says, and the batch begins at {range_.fromOffset}: {_TAKEN_BACK} (kafka-direct offsets reset "
+                "--checkpoint …), or give the output a new name."
+            )
+    return tuple(Step(range_.topicPartition(), before, _begun(range_, batch.origin)) for range_, before in begins)
 
 
 def plan_advance(batch: KafkaBatch, progress: Mapping[TopicPartition, Progress], *, output: str) -> Advance:
@@ -101,7 +129,7 @@ def plan_advance(batch: KafkaBatch, progress: Mapping[TopicPartition, Progress],
             continue
         if stands is None or _begins_anew(range_, stands, batch.origin):
             steps.append(Step(partition, stands, replace(_begun(range_, batch.origin), next=range_.untilOffset)))
-        elif is_moving and _is_saved(range_, stands, lost.get(partition), output):
+        elif is_moving and _is_saved(range_, stands, lost.get(partition), output, is_next=batch.origin.is_next):
             saved += [range_] if range_.count() > 0 else []  # one without records may have been noted as a beginning
             continue
         elif is_moving:
@@ -172,7 +200,7 @@ def _begins_anew(range_: OffsetRange, stands: Progress, origin: Origin) -> bool:
     return _is_other_topic(range_, stands, origin) or origin.moved.get(range_.topicPartition(), 0) > stands.moved
 
 
-def _is_saved(range_: OffsetRange, stands: Progress, loss: Loss | None, output: str) -> bool:
+def _is_saved(range_: OffsetRange, stands: Progress, loss: Loss | None, output: str, *, is_next: bool) -> bool:
     """Whether the output has a range. It must have the whole range, or stand at its beginning."""
     begins = range_.fromOffset if loss is None else loss.wanted
     if stands.topic_id and loss is not None and loss.cause is LossCause.RECREATED:
@@ -187,6 +215,11 @@ def _is_saved(range_: OffsetRange, stands: Progress, loss: Loss | None, output: 
     if is_saved:
         return True
     where = f"{output} stands at offset {stands.next} of {range_.topicPartition()}"
+    if begins > stands.next and is_next:
+        raise OutOfOrder(
+            f"{where}, and the batch begins at {begins}, with all before it finished, as the stream's log says: "
+            f"{_TAKEN_BACK} (kafka-direct offsets import --checkpoint … --from-file …)."
+        )
     if begins > stands.next:
         raise OutOfOrder(
             f"{where}, and the batch begins at {begins}: the batch before it was not saved; restart the job, and it "

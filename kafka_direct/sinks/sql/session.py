@@ -39,6 +39,10 @@ class Session:
         self.drivers = DriverRow(self)
         self._placeholder = PLACEHOLDERS[paramstyle]
 
+    @property
+    def title(self) -> str:
+        return f"output {self.output} in table {self.table.name}"
+
     def end(self) -> None:
         """Roll back what was not committed, after an error that is told in any case."""
         with suppress(Exception):
@@ -52,8 +56,7 @@ class Session:
         return {partition: progress for partition, (progress, _) in rows.items()}
 
     def plan(self, claim: Claim, batch: KafkaBatch) -> Advance:
-        output = f"output {self.output} in table {self.table.name}"
-        return plan_advance(batch, self.owned_progress(claim, batch), output=output)
+        return plan_advance(batch, self.owned_progress(claim, batch), output=self.title)
 
     def move(self, claim: Claim, steps: Collection[Step]) -> None:
         """Move the rows.
