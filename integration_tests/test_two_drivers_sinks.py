@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import signal
 import sys
-from contextlib import ExitStack
+import time
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import psycopg
@@ -40,15 +41,28 @@ CASES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def drivers(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("drivers")
+@contextmanager
+def started(folder, **older):
+    """Two drivers; `older` is the environment of the first one."""
     with ExitStack() as stack:
         pair = []
-        for name in ("older", "newer"):
-            pair.append(Driver(folder / f"{name}.log", {}))
+        for name, environment in (("older", older), ("newer", {})):
+            pair.append(Driver(folder / f"{name}.log", {}, **environment))
             stack.callback(pair[-1].end)
         yield pair
+
+
+@pytest.fixture(scope="module")
+def drivers(tmp_path_factory):
+    with started(tmp_path_factory.mktemp("drivers")) as pair:
+        yield pair
+
+
+@pytest.fixture(scope="module", params=[3600, -3600], ids=["ahead", "behind"])
+def drivers_apart(request, tmp_path_factory):
+    """The clock of the older one is an hour ahead of the newer one's, or behind it."""
+    with started(tmp_path_factory.mktemp("drivers"), TWO_DRIVERS_CLOCK=str(request.param)) as pair:
+        yield *pair, request.param
 
 
 @pytest.fixture
@@ -74,44 +88,72 @@ def place(kafka, kafka_topic, postgres, tmp_path):
     return make
 
 
+@pytest.fixture
+def ground(place, kafka, kafka_topic, kafka_produce, tmp_path):
+    """Give a topic with records and a sink: what each driver is told, and what the readers of the sink find."""
+
+    def make(kind):
+        topic = kafka_topic(partitions=PARTITIONS)
+        for partition in range(PARTITIONS):
+            kafka_produce(topic, [f"{n}" for n in range(RECORDS)], partition=partition)
+        where, found = place(kind)
+        given = {
+            "bootstrap": kafka.bootstrap_servers,
+            "topic": topic,
+            "records": RECORDS,
+            "partitions": PARTITIONS,
+            "checkpoint": f"file:{tmp_path}/checkpoint",
+            "sink": (kind, where),
+        }
+        told = [given | {"output": str(tmp_path / name)} for name in ("older", "newer")]
+        for one in told:
+            Path(one["output"]).mkdir()
+        return *told, found
+
+    return make
+
+
+WANTED = sorted(f"{p} {n}" for p in range(PARTITIONS) for n in range(RECORDS))
+
+
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(("kind", "moment", "nth", "is_left", "is_frozen"), CASES)
-def test_the_newer_goes_on_and_the_older_ends(
-    kind, moment, nth, is_left, is_frozen, drivers, place, kafka, kafka_topic, kafka_produce, tmp_path
-):
+def test_the_newer_goes_on_and_the_older_ends(kind, moment, nth, is_left, is_frozen, drivers, ground):
     """Each record is in the result once, and the older driver ends itself with one sentence."""
     older, newer = drivers
-    topic = kafka_topic(partitions=PARTITIONS)
-    for partition in range(PARTITIONS):
-        kafka_produce(topic, [f"{n}" for n in range(RECORDS)], partition=partition)
-    (where, found), outputs = place(kind), [tmp_path / name for name in ("older", "newer")]
-    for output in outputs:
-        output.mkdir()
-    given = {
-        "bootstrap": kafka.bootstrap_servers,
-        "topic": topic,
-        "records": RECORDS,
-        "partitions": PARTITIONS,
-        "checkpoint": f"file:{tmp_path}/checkpoint",
-        "output": str(outputs[1]),
-        "sink": (kind, where),
-    }
+    *told, found = ground(kind)
+    said = run_round(older, newer, told, {"moment": moment, "nth": nth}, is_left=is_left, is_frozen=is_frozen)
+
+    assert sorted(found()) == WANTED
+    # Its first error may be that the database has ended its session, which was idle.
+    assert "Fenced: " in said or (kind.startswith("sql") and "idle-in-transaction timeout" in said), said
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("kind", ["sql in workers", "kafka in workers", "files"])
+def test_no_clock_decides_who_goes_on(kind, drivers_apart, ground):
+    """Neither that of the older one, which takes a batch up that was planned at its time, nor that of the newer one."""
+    older, newer, ahead = drivers_apart
+    *told, found = ground(kind)
+    left = {"left_ms": int((time.time() + ahead) * 1000)}
+    said = run_round(older, newer, told, {"moment": "in a task"}, is_left=True, is_frozen=True, left=left)
+
+    assert sorted(found()) == WANTED
+    assert "Fenced: " in said or (kind.startswith("sql") and "idle-in-transaction timeout" in said), said
+
+
+def run_round(older, newer, told, moment, *, is_left, is_frozen, left=None):
     if is_left:
-        newer.tell({**given, "leave": 40})
+        newer.tell({**told[1], "leave": 40, **(left or {})})
         assert newer.hear("ended") is None
-    older.tell({**given, "output": str(outputs[0]), "moment": moment, "nth": nth})
+    older.tell({**told[0], **moment})
     older.hear("held")
     if is_frozen:
         older.signal(signal.SIGSTOP)
-    newer.tell(given)
+    newer.tell(told[1])
     newer.hear("finished")
     assert newer.hear("ended") is None
     if is_frozen:
         older.signal(signal.SIGCONT)
     older.tell("go on")
-    said = older.hear("ended")
-
-    wanted = [f"{p} {n}" for p in range(PARTITIONS) for n in range(RECORDS)]
-    assert sorted(found()) == sorted(wanted)
-    # Its first error may be that the database has ended its session, which was idle.
-    assert "Fenced: " in said or (kind.startswith("sql") and "idle-in-transaction timeout" in said), said
+    return older.hear("ended")

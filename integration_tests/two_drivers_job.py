@@ -12,6 +12,7 @@ import json
 import os
 import sys
 import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,6 +50,7 @@ class Round:
     is_killed: bool = False  # at that moment
     is_recovered: bool = False  # from Spark's checkpoint, if there is one
     leave: int | None = None  # plan a batch of so many records and end, as a driver that was killed then
+    left_ms: int = 1000  # at this batch time
     dump: bool = False  # say what is in the log
     sink: tuple[str, str] | None = None  # which of two_drivers_sinks.py, and where it writes; else files by batch id
 
@@ -127,6 +129,7 @@ class Moments:
 
 
 def main() -> None:
+    set_clock(float(os.environ.get("TWO_DRIVERS_CLOCK", "0")))
     pipe = Pipe()
     moments = Moments(pipe)
     settings = {
@@ -152,6 +155,13 @@ def main() -> None:
             thread.join()
 
 
+def set_clock(ahead: float) -> None:
+    """Let the clock of this process be so many seconds ahead; Spark's own clock stays."""
+    now, now_ns = time.time, time.time_ns
+    time.time = lambda: now() + ahead
+    time.time_ns = lambda: now_ns() + int(ahead * 1e9)
+
+
 def run(sc: SparkContext, given: Round, pipe: Pipe, moments: Moments) -> None:
     try:
         if given.dump:
@@ -172,7 +182,7 @@ def log_of(sc: SparkContext, given: Round) -> OffsetLog:
 
 def leave(sc: SparkContext, given: Round) -> None:
     ranges = tuple(OffsetRange(given.topic, p, 0, given.leave) for p in range(given.partitions))
-    log_of(sc, given).plan(Batch(id=0, ranges=ranges, times=(1000,)))
+    log_of(sc, given).plan(Batch(id=0, ranges=ranges, times=(given.left_ms,)))
 
 
 def dump(sc: SparkContext, given: Round, pipe: Pipe) -> None:

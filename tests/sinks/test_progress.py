@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_direct.errors import ConfigError, Fenced, OutOfOrder
-from kafka_direct.offsets import Batch, Loss, LossCause, OffsetRange, Origin, TopicPartition
+from kafka_direct.offsets import Batch, LogOwner, Loss, LossCause, OffsetRange, Origin, TopicPartition
 from kafka_direct.sinks.batch import KafkaBatch
 from kafka_direct.sinks.progress import (
     Advance,
@@ -279,6 +279,30 @@ def test_a_batch_behind_finished_ones_says_how_to_go_back():
     for is_next, remedy in ((True, "take the stream back to where .* offsets import"), (False, "restart the job")):
         with pytest.raises(OutOfOrder, match=f"stands at offset 5 of t-0, .* {remedy}"):
             step_of((8, 9), Progress(0, 5), is_next=is_next)
+
+
+def test_a_reset_of_another_log_is_followed_once_whatever_its_clock_said():
+    """A log is told by its id. Back to the log of before, nothing is followed again; each log has its own times."""
+    old, new = (LogOwner(log, 1) for log in ("old", "new"))
+    _, stands = step_of((0, 8), Progress(0, 8), moved={T0: 200}, owner=old)
+
+    is_new, stands = step_of((0, 8), stands, moved={T0: 150}, owner=new)
+    assert is_new
+    assert step_of((0, 8), stands, moved={T0: 150}, owner=new) == (False, stands)
+    assert step_of((0, 8), stands, moved={T0: 200}, owner=old) == (False, stands)
+    assert step_of((0, 8), stands, moved={T0: 201}, owner=old)[0] is True
+    assert step_of((0, 8), stands, moved={T0: 151}, owner=new)[0] is True
+
+
+def test_an_output_knows_the_last_four_logs():
+    """What it notes fits into the table."""
+    stands = Progress(0, 8)
+    for number in range(9):
+        owner = LogOwner(f"{number:032x}", 1)
+        _, stands = step_of((0, 8), stands, moved={T0: 1_795_135_346_000}, owner=owner)
+
+    assert len(stands.followed) < 200
+    assert stands.followed.count(":") == 4
 
 
 def test_where_an_output_stands_says_in_which_topic():
