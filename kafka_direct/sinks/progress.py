@@ -51,8 +51,8 @@ class Progress:
         [200, 150, 0]
         """
         logs = _logs(self.followed)
-        if owner is None or not logs:
-            return self.moved  # a version before did not note the log
+        if owner is None or not logs or self.moved not in {0, *logs.values()}:
+            return self.moved  # noted by a version before, which does not know the logs
         return logs.get(owner.log, 0)
 
 

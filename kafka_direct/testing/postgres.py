@@ -54,7 +54,7 @@ class LocalPostgres:
         self._data = Path()
 
     def __enter__(self) -> Self:
-        if self._address in ("", "embedded"):
+        if self._address in ("", "embedded") or self._primary is not None:
             self._start(find_binaries(embedded=self._address == "embedded"))
         return self
 
@@ -82,6 +82,7 @@ class LocalPostgres:
 
     @property
     def port(self) -> int:
+        """Where it listens, at 127.0.0.1."""
         return self._at
 
     def stop_following(self) -> None:

@@ -294,6 +294,16 @@ def test_a_reset_of_another_log_is_followed_once_whatever_its_clock_said():
     assert step_of((0, 8), stands, moved={T0: 151}, owner=new)[0] is True
 
 
+def test_what_a_version_before_has_followed_is_not_followed_again():
+    """It moves the row, and leaves alone what it does not know."""
+    owner = LogOwner("log", 1)
+    stands = Progress(0, 8, "", 300, "log:200")
+
+    assert step_of((0, 8), stands, moved={T0: 300}, owner=owner)[0] is False
+    assert step_of((0, 8), stands, moved={T0: 301}, owner=owner)[0] is True
+    assert step_of((0, 8), Progress(0, 8, "", 0, "log:200"), moved={T0: 200}, owner=owner)[0] is False
+
+
 def test_an_output_knows_the_last_four_logs():
     """What it notes fits into the table."""
     stands = Progress(0, 8)
