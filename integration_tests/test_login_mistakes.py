@@ -94,7 +94,7 @@ MISTAKES = {
     ),
     "no login against a port with SASL": (
         lambda k: at(k, SASL_SSL, tls=False),
-        "asks for a login and security.protocol is PLAINTEXT; set it to SASL_PLAINTEXT, and sasl.mechanisms to one of PLAIN",
+        "asks for a login and security.protocol is PLAINTEXT; set it to SASL_PLAINTEXT, and sasl.mechanisms to one",
     ),
     "TLS alone against a port with SASL": (
         lambda k: k.login("ssl") | at(k, SASL_SSL),
