@@ -200,7 +200,7 @@ class _RangeRead(Generic[ChunkT]):
             exists = self._exists()
         except KafkaException as failure:
             self._raise_denied(failure.args[0])
-            found = diagnose(self.borrowed.params, client_log.complaint())
+            found = diagnose(self.borrowed.params, client_log.complaint(self.servers))
             if found is not None and found.is_final:
                 raise unreachable(failure.args[0].str(), f"reading {self.range}", self.borrowed.params) from failure
             return  # the broker is away, and may come back

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaException, Producer
 
 from kafka_direct.broker.deadline import Deadline
 from kafka_direct.broker.diagnosis import diagnose
-from kafka_direct.broker.failure import build_client, client_log, translate_write, unreachable
+from kafka_direct.broker.failure import build_client, client_log, servers_of, translate_write, unreachable
 from kafka_direct.broker.idle import IdleClients
 
 from .delivery import Undelivered, produce
@@ -98,7 +98,7 @@ class _Writer:
 
     def _check_login(self) -> None:
         """A record waits for five minutes for a broker that is away; a wrong login need not be waited for."""
-        found = diagnose(self._params, client_log.complaint())
+        found = diagnose(self._params, client_log.complaint(servers_of(self._params)))
         if found is not None and found.is_final:
             self._producer.purge()
             raise unreachable("the records wait", "writing records", self._params)
