@@ -59,7 +59,7 @@ class ClientLog(logging.Filter):
     def complaint(self, servers: str) -> str:
         """What a client of these brokers complained of in the last seconds.
 
-        A broker that was found by others is not known by its address here; one of another cluster's bootstrap.servers is.
+        That of a broker which a client was told of counts for all: its address may be any.
         """
         first = _BOOTSTRAP.match(self._complaint)
         is_other = first is not None and first["address"] not in servers
