@@ -1,0 +1,331 @@
+"""The table of docs/security.md: with just these rights each door works, and the error names the one that is missing."""
+
+import json
+import shutil
+import sqlite3
+import time
+import uuid
+from contextlib import suppress
+
+import pytest
+from click.testing import CliRunner
+from pyspark.streaming import StreamingContext
+
+from kafka_direct import OffsetRange, TopicPartition, createDirectStream, createRDD
+from kafka_direct.broker import ConsumerGroup
+from kafka_direct.cli import main
+from kafka_direct.options import ClientParams
+from kafka_direct.sinks import KafkaSink, SqlSink
+from kafka_direct.testing import LocalKafka, Security, create_topic, produce, wait_until
+
+USERS = {"bob": "bob-secret"}
+VALUES = ["a", "b", "c"]
+PATIENCE = 30.0  # seconds until an error has to be there
+
+
+@pytest.fixture(scope="module")
+def secured():
+    with LocalKafka(security=Security(users=USERS, acls=True)) as kafka:
+        yield kafka
+
+
+class Ground:
+    """Two topics, a group and a sink of one test, and what bob does with them."""
+
+    def __init__(self, kafka, session, folder, source=None):
+        name = uuid.uuid4().hex[:8]
+        self.kafka, self.session, self.folder = kafka, session, folder
+        self.servers = kafka.direct_servers
+        self.source = source or create_topic(self.servers, f"source-{name}")
+        self.target = create_topic(self.servers, f"target-{name}")
+        self.group, self.sink = f"group-{name}", f"sink-{name}"
+        (folder / "password").write_text(USERS["bob"])
+        # A checkpoint holds no secret: the password is a reference.
+        self.login = kafka.login("plain", "bob", tls=False) | {"sasl.password": f"file:{folder / 'password'}"}
+        self.params = self.login | {"auto.offset.reset": "earliest"}
+        self.options = {f"kafka.{key}": value for key, value in self.login.items()}
+        self.granted = set()
+        if source is None:
+            produce(self.servers, self.source, VALUES)
+
+    def right(self, text):
+        """`READ topic source` as (READ, topic, its name, pattern)."""
+        operation, resource, of, *pattern = text.split()
+        return operation, resource, getattr(self, of), *(pattern or ["literal"])
+
+    def grant(self, *texts):
+        for text in texts:
+            *right, pattern = self.right(text)
+            self.kafka.allow("bob", *right, pattern=pattern)
+            self.granted.add(text)
+
+    def revoke(self, *texts):
+        for text in texts:
+            *right, pattern = self.right(text)
+            self.kafka.revoke("bob", *right, pattern=pattern)
+            self.granted.discard(text)
+
+    def named(self, text):
+        """How an error names a right."""
+        operation, resource, name, _ = self.right(text)
+        return f"{operation} on {resource} {name}"
+
+    def values(self, topic):
+        """What readers of committed records see."""
+        reader = self.session.read.format("kafka_direct").option("kafka.bootstrap.servers", self.servers)
+        reader = reader.option("subscribe", topic).option("kafka.isolation.level", "read_committed")
+        return sorted(bytes(row.value).decode() for row in reader.load().collect())
+
+    def stream(self, output, is_done, *, checkpoint=None, from_offsets=None, topics=None, **params):
+        """Run a stream until `is_done()`, or raise what ends it."""
+        failures = []
+
+        def guarded(rdd):
+            try:
+                output(rdd)
+            except Exception as error:
+                failures.append(error)
+                raise
+
+        ssc = StreamingContext(self.session.sparkContext, 0.3)
+        try:
+            if checkpoint is not None:
+                ssc.checkpoint(str(checkpoint))
+            params = self.params | params
+            stream = createDirectStream(ssc, topics or [self.source], params, fromOffsets=from_offsets)
+            stream.foreachRDD(guarded)
+            ssc.start()
+            wait_until(lambda: is_done() or failures or ssc.awaitTerminationOrTimeout(0.01), "the stream", timeout=60)
+        finally:
+            ssc.stop(False, False)
+        if failures:
+            raise failures[0]
+
+    def lines(self):
+        """A stream of the values that does not come from Kafka."""
+        folder = self.folder / "lines"
+        folder.mkdir()
+        (folder / "1.txt").write_text("\n".join(VALUES))
+        return self.session.readStream.schema("value string").text(str(folder))
+
+    def run(self, writer):
+        query = writer.option("checkpointLocation", str(self.folder / "checkpoint")).trigger(availableNow=True).start()
+        try:
+            assert query.awaitTermination(60)
+        finally:
+            query.stop()
+
+    def kd(self, command, *arguments):
+        config = self.folder / "client.properties"
+        config.write_text("".join(f"{key}={value}\n" for key, value in self.login.items()))
+        return self.cli(command, *arguments, "--command-config", config)
+
+    def cli(self, command, *arguments):
+        kept = ["--backup", self.folder / "kept.csv"] if "--execute" in arguments else []
+        done = CliRunner().invoke(main, ["offsets", command, *map(str, [*arguments, *kept])], catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    def commit(self, offset):
+        group = ConsumerGroup(ClientParams.parse({"bootstrap.servers": self.servers, "group.id": self.group}))
+        try:
+            if offset is not None:
+                group.commit({TopicPartition(self.source, 0): offset})
+            return group.committed([TopicPartition(self.source, 0)])
+        finally:
+            group.close()
+
+
+@pytest.fixture
+def ground(secured, session, tmp_path):
+    made = Ground(secured, session, tmp_path)
+    yield made
+    made.revoke(*tuple(made.granted))
+
+
+# -- the doors: each returns the values that it has moved
+
+
+def rdd(ground):
+    elements = createRDD(ground.session.sparkContext, ground.params, [OffsetRange(ground.source, 0, 0, 3)])
+    return elements.values().collect()
+
+
+def dstream(ground):
+    values = []
+    ground.stream(lambda rdd: values.extend(rdd.values().collect()), lambda: len(values) == 3)
+    return values
+
+
+def dstream_with_group(ground):
+    values, answers = [], []
+
+    ssc = StreamingContext(ground.session.sparkContext, 0.3)
+    try:
+        stream = createDirectStream(ssc, [ground.source], ground.params | {"group.id": ground.group})
+
+        def output(rdd):
+            values.extend(rdd.values().collect())
+            stream.commitAsync(rdd.offsetRanges(), lambda _, error: answers.append(error))
+
+        stream.foreachRDD(output)
+        ssc.start()
+        wait_until(lambda: answers or ssc.awaitTerminationOrTimeout(0.01), "a commit", timeout=60)
+    finally:
+        ssc.stop(False, False)
+    if answers[0] is not None:
+        raise answers[0]
+    assert ground.commit(None) == {TopicPartition(ground.source, 0): 3}
+    return values
+
+
+def batch(ground):
+    frame = ground.session.read.format("kafka_direct").options(**ground.options).option("subscribe", ground.source)
+    return [bytes(row.value).decode() for row in frame.load().collect()]
+
+
+def query(ground, **options):
+    name = f"rows_{uuid.uuid4().hex}"
+    reader = ground.session.readStream.format("kafka_direct").options(**ground.options).options(**options)
+    frame = reader.option("subscribe", ground.source).load().selectExpr("CAST(value AS STRING)")
+    ground.run(frame.writeStream.format("memory").queryName(name))
+    return [row.value for row in ground.session.table(name).collect()]
+
+
+def query_from_earliest(ground):
+    return query(ground, startingOffsets="earliest")
+
+
+def query_with_group(ground):
+    ground.commit(0)
+    values = query(ground, **{"kafka.group.id": ground.group, "startingOffsets": "group"})
+    assert ground.commit(None) == {TopicPartition(ground.source, 0): 3}
+    return values
+
+
+def sink_of_a_batch(ground):
+    frame = ground.session.createDataFrame([(value,) for value in VALUES], "value string")
+    frame.write.format("kafka_direct").options(**ground.options).option("topic", ground.target).mode("append").save()
+    return ground.values(ground.target)
+
+
+def sink_of_a_query(ground, **options):
+    writer = ground.lines().writeStream.format("kafka_direct").options(**ground.options).options(**options)
+    ground.run(writer.option("topic", ground.target))
+    return ground.values(ground.target)
+
+
+def sink_once(ground):
+    return sink_of_a_query(ground, transactional=ground.sink)
+
+
+def sql_sink(ground):
+    path = str(ground.folder / "results.db")
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE results (value TEXT)")
+    sink = SqlSink(lambda: sqlite3.connect(path), "results")
+
+    def rows():
+        return [value for (value,) in sqlite3.connect(path).execute("SELECT value FROM results")]
+
+    def insert(cursor, records):
+        cursor.executemany("INSERT INTO results VALUES (?)", [(value,) for _, value in records])
+
+    ground.stream(lambda rdd: sink.save_partitions(rdd, insert), lambda: len(rows()) == 3)
+    return rows()
+
+
+def kafka_sink(ground, form="save_partitions"):
+    sink, saved = KafkaSink(ground.params, ground.target, name=ground.sink), []
+
+    def output(rdd):
+        saved.append(getattr(sink, form)(rdd))
+
+    ground.stream(output, lambda: any(saved), from_offsets=sink.positions([ground.source]))
+    return ground.values(ground.target)
+
+
+def kafka_sink_save(ground):
+    return kafka_sink(ground, "save")
+
+
+def kafka_sink_save_batch(ground):
+    sink = KafkaSink(ground.params, ground.target, name=ground.sink)
+    ground.run(ground.lines().writeStream.foreachBatch(sink.save_batch))
+    return ground.values(ground.target)
+
+
+def show_a_group(ground):
+    ground.commit(2)
+    (shown,) = json.loads(ground.kd("show", "--group", ground.group, "--output", "json"))
+    assert [(p["topic"], p["committed"], p["end"]) for p in shown["partitions"]] == [(ground.source, 2, 3)]
+    return VALUES
+
+
+def export_a_group(ground):
+    ground.commit(2)
+    assert ground.kd("export", "--group", ground.group) == f"{ground.source},0,2\n"
+    return VALUES
+
+
+def reset_a_group(ground):
+    ground.commit(2)
+    ground.kd("reset", "--group", ground.group, "--topic", ground.source, "--to-earliest", "--execute")
+    assert ground.commit(None) == {TopicPartition(ground.source, 0): 0}
+    return VALUES
+
+
+def import_a_group(ground):
+    (ground.folder / "given.csv").write_text(f"{ground.source},0,1\n")
+    ground.kd("import", "--group", ground.group, "--from-file", ground.folder / "given.csv", "--execute")
+    assert ground.commit(None) == {TopicPartition(ground.source, 0): 1}
+    return VALUES
+
+
+READ_SOURCE = ("READ topic source",)
+READ_GROUP = ("READ topic source", "READ group group")
+WRITE_TARGET = ("WRITE topic target",)
+ONCE = ("WRITE topic target", "READ topic target", "READ group sink prefixed", "WRITE transactional-id sink prefixed")
+DOORS = {
+    rdd: READ_SOURCE,
+    dstream: READ_SOURCE,
+    dstream_with_group: READ_GROUP,
+    batch: READ_SOURCE,
+    query_from_earliest: READ_SOURCE,
+    query_with_group: READ_GROUP,
+    sink_of_a_batch: WRITE_TARGET,
+    sink_of_a_query: WRITE_TARGET,
+    sink_once: ONCE,
+    sql_sink: READ_SOURCE,
+    kafka_sink: (*READ_SOURCE, *ONCE),
+    kafka_sink_save: (*READ_SOURCE, *ONCE),
+    kafka_sink_save_batch: ONCE,
+    show_a_group: ("DESCRIBE topic source", "DESCRIBE group group"),
+    export_a_group: ("DESCRIBE topic source", "DESCRIBE group group"),
+    reset_a_group: READ_GROUP,
+    import_a_group: READ_GROUP,
+}
+MISSING = [(door, right) for door, rights in DOORS.items() for right in rights]
+
+
+@pytest.mark.parametrize(("door", "rights"), DOORS.items(), ids=lambda value: getattr(value, "__name__", ""))
+def test_these_rights_are_enough(ground, door, rights):
+    """With just the rights of its row a door works."""
+    ground.grant(*rights)
+
+    assert sorted(door(ground)) == VALUES
+
+
+@pytest.mark.parametrize(
+    ("door", "right"), MISSING, ids=lambda value: getattr(value, "__name__", str(value).replace(" ", "-"))
+)
+def test_a_missing_right_is_named(ground, door, right):
+    """With one right less it fails soon, and the error names that right."""
+    ground.grant(*(each for each in DOORS[door] if each != right))
+    began = time.monotonic()
+
+    with pytest.raises((Exception, AssertionError)) as caught:
+        door(ground)
+
+    assert ground.named(right) in str(caught.value)
+    assert time.monotonic() - began < PATIENCE
