@@ -126,6 +126,22 @@ class Ground:
         assert done.exit_code == 0, done.output
         return done.stdout
 
+    def stream_checkpoint(self):
+        """That of a direct stream which has read two records."""
+        (self.folder / "two.csv").write_text(f"{self.source},0,2\n")
+        place = ["--checkpoint", self.folder / "stream", "--stream", "orders", "--create"]
+        self.cli(
+            "import", *place, "--from-file", self.folder / "two.csv", "--execute", "--bootstrap-servers", self.servers
+        )
+        return self.folder / "stream"
+
+    def query_checkpoint(self):
+        """That of a query which has read all."""
+        reader = self.session.readStream.format("kafka_direct").option("kafka.bootstrap.servers", self.servers)
+        frame = reader.option("subscribe", self.source).option("startingOffsets", "earliest").load()
+        self.run(frame.writeStream.format("noop"))
+        return self.folder / "checkpoint"
+
     def commit(self, offset):
         group = ConsumerGroup(ClientParams.parse({"bootstrap.servers": self.servers, "group.id": self.group}))
         try:
@@ -257,14 +273,14 @@ def kafka_sink_save_batch(ground):
 
 def show_a_group(ground):
     ground.commit(2)
-    (shown,) = json.loads(ground.kd("show", "--group", ground.group, "--output", "json"))
+    (shown,) = json.loads(ground.kd("show", "--group", ground.group, "--topic", ground.source, "--output", "json"))
     assert [(p["topic"], p["committed"], p["end"]) for p in shown["partitions"]] == [(ground.source, 2, 3)]
     return VALUES
 
 
 def export_a_group(ground):
     ground.commit(2)
-    assert ground.kd("export", "--group", ground.group) == f"{ground.source},0,2\n"
+    assert ground.kd("export", "--group", ground.group, "--topic", ground.source) == f"{ground.source},0,2\n"
     return VALUES
 
 
@@ -272,6 +288,41 @@ def reset_a_group(ground):
     ground.commit(2)
     ground.kd("reset", "--group", ground.group, "--topic", ground.source, "--to-earliest", "--execute")
     assert ground.commit(None) == {TopicPartition(ground.source, 0): 0}
+    return VALUES
+
+
+def show_a_stream(ground):
+    (shown,) = json.loads(ground.kd("show", "--checkpoint", ground.stream_checkpoint(), "--output", "json"))
+    assert [(p["topic"], p["committed"], p["end"]) for p in shown["partitions"]] == [(ground.source, 2, 3)]
+    return VALUES
+
+
+def reset_a_stream(ground):
+    checkpoint = ground.stream_checkpoint()
+    ground.kd("reset", "--checkpoint", checkpoint, "--all-topics", "--to-earliest", "--execute")
+    assert ground.cli("export", "--checkpoint", checkpoint) == f"{ground.source},0,0\n"
+    return VALUES
+
+
+def import_a_stream(ground):
+    (ground.folder / "given.csv").write_text(f"{ground.source},0,1\n")
+    checkpoint = ground.stream_checkpoint()
+    ground.kd("import", "--checkpoint", checkpoint, "--from-file", ground.folder / "given.csv", "--execute")
+    assert ground.cli("export", "--checkpoint", checkpoint) == f"{ground.source},0,1\n"
+    return VALUES
+
+
+def show_a_query(ground):
+    (shown,) = json.loads(ground.kd("show", "--checkpoint", ground.query_checkpoint(), "--output", "json"))
+    assert [(p["topic"], p["committed"], p["end"]) for p in shown["partitions"]] == [(ground.source, 3, 3)]
+    return VALUES
+
+
+def reset_a_query(ground):
+    checkpoint = ground.query_checkpoint()
+    # It is forced, as the query has run a moment ago.
+    ground.kd("reset", "--checkpoint", checkpoint, "--all-topics", "--to-earliest", "--execute", "--force")
+    assert ground.cli("export", "--checkpoint", checkpoint) == f"{ground.source},0,0\n"
     return VALUES
 
 
@@ -304,6 +355,11 @@ DOORS = {
     export_a_group: ("DESCRIBE topic source", "DESCRIBE group group"),
     reset_a_group: READ_GROUP,
     import_a_group: READ_GROUP,
+    show_a_stream: ("DESCRIBE topic source",),
+    reset_a_stream: ("DESCRIBE topic source",),
+    import_a_stream: ("DESCRIBE topic source",),
+    show_a_query: ("DESCRIBE topic source",),
+    reset_a_query: ("DESCRIBE topic source",),
 }
 MISSING = [(door, right) for door, rights in DOORS.items() for right in rights]
 
@@ -329,3 +385,16 @@ def test_a_missing_right_is_named(ground, door, right):
 
     assert ground.named(right) in str(caught.value)
     assert time.monotonic() - began < PATIENCE
+
+
+@pytest.mark.parametrize("form", ["save_partitions", "save"])
+def test_a_large_transaction_names_its_right(ground, form):
+    """Also when the brokers refuse the topic long before the last record is written."""
+    ground.grant(*(right for right in DOORS[kafka_sink] if right != "WRITE topic target"))
+    sink = KafkaSink(ground.params, ground.target, name=ground.sink)
+
+    def output(rdd):
+        getattr(sink, form)(rdd.flatMap(lambda row: [(None, row[1] * 100)] * 100_000))
+
+    with pytest.raises(Exception, match=f"grant this user WRITE on topic {ground.target}"):
+        ground.stream(output, lambda: False)

@@ -85,7 +85,7 @@ def test_a_producer_is_kept_only_if_nothing_of_it_is_under_way(client, reports, 
     params = {"bootstrap.servers": "broker:9092"} | ({"socket.timeout.ms": 2000} if client.seconds == 1 else {})
     params = ClientParams.parse(params)
     producer = TransactionalProducer(params, "w")
-    producer.begin([], None)
+    producer.begin([], None, "g")
     client.reports = reports
     producer.commit()
 

@@ -100,7 +100,8 @@ class Transaction:
         if planned.entries:
             self._send(producer.begin, planned, {})
 
-    def _send(self, send: Callable[[Iterable[Noted], Any], None], planned: Plan, added: dict[str, Any]) -> None:
+    def _send(self, send: Callable[[Iterable[Noted], Any, str], None], planned: Plan, added: dict[str, Any]) -> None:
         with group_client(self.params, self.group, is_stable=True) as client:
             metadata = client.metadata()
-        send([(p, entry.number, json.dumps(entry.note | added)) for p, entry in planned.entries.items()], metadata)
+        moved = [(p, entry.number, json.dumps(entry.note | added)) for p, entry in planned.entries.items()]
+        send(moved, metadata, self.group)
