@@ -1,11 +1,11 @@
 """The table of docs/security.md: with just these rights each door works, and the error names the one that is missing."""
 
 import json
-import shutil
+import re
 import sqlite3
 import time
 import uuid
-from contextlib import suppress
+from typing import ClassVar
 
 import pytest
 from click.testing import CliRunner
@@ -14,6 +14,7 @@ from pyspark.streaming import StreamingContext
 from kafka_direct import OffsetRange, TopicPartition, createDirectStream, createRDD
 from kafka_direct.broker import ConsumerGroup
 from kafka_direct.cli import main
+from kafka_direct.offsets.model.loss import STREAM_SETTING
 from kafka_direct.options import ClientParams
 from kafka_direct.sinks import KafkaSink, SqlSink
 from kafka_direct.testing import LocalKafka, Security, create_topic, produce, wait_until
@@ -24,9 +25,46 @@ PATIENCE = 30.0  # seconds until an error has to be there
 
 
 @pytest.fixture(scope="module")
+def session():
+    """Its streams accept losses: a right that is missing is none."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[2]").appName("least privilege")
+    for key, value in {"ui.enabled": "false", "log.level": "OFF", STREAM_SETTING.removeprefix("spark."): "false"}.items():
+        builder.config(f"spark.{key}", value)
+    started = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
+    yield started
+    started.stop()
+
+
+@pytest.fixture(scope="module")
 def secured():
     with LocalKafka(security=Security(users=USERS, acls=True)) as kafka:
         yield kafka
+
+
+class Guarded:
+    """An output that keeps what it raises; in a checkpoint it is a reference."""
+
+    alive: ClassVar = {}
+
+    def __init__(self, output):
+        self.alive[id(self)] = self
+        self.output, self.failures = output, []
+
+    def __call__(self, rdd):
+        try:
+            self.output(rdd)
+        except Exception as error:
+            self.failures.append(error)
+            raise
+
+    def __reduce__(self):
+        return _guarded, (id(self),)
+
+
+def _guarded(key):
+    return Guarded.alive[key]
 
 
 class Ground:
@@ -78,15 +116,8 @@ class Ground:
 
     def stream(self, output, is_done, *, checkpoint=None, from_offsets=None, topics=None, **params):
         """Run a stream until `is_done()`, or raise what ends it."""
-        failures = []
-
-        def guarded(rdd):
-            try:
-                output(rdd)
-            except Exception as error:
-                failures.append(error)
-                raise
-
+        guarded = Guarded(output)
+        failures = guarded.failures
         ssc = StreamingContext(self.session.sparkContext, 0.3)
         try:
             if checkpoint is not None:
@@ -398,3 +429,184 @@ def test_a_large_transaction_names_its_right(ground, form):
 
     with pytest.raises(Exception, match=f"grant this user WRITE on topic {ground.target}"):
         ground.stream(output, lambda: False)
+
+
+# -- a right that is taken away
+
+
+def count_of(query):
+    return sum(progress.numInputRows for progress in query.recentProgress)
+
+
+class StreamJob:
+    """A direct stream whose output is a list."""
+
+    def __init__(self, ground):
+        self.ground, self._values = ground, []
+
+    def run(self, seen, then):
+        """Run until `seen` records have been moved in all, and `then()` says so; or raise what ends it."""
+        checkpoint = self.ground.folder / "checkpoint"
+        self.ground.stream(self.save, lambda: self.count() >= seen and then(), checkpoint=checkpoint)
+
+    def save(self, rdd):
+        self._values.extend(rdd.values().collect())
+
+    def count(self):
+        return len(self._values)
+
+    def values(self):
+        return sorted(self._values)
+
+
+class SinkJob(StreamJob):
+    """A direct stream into a KafkaSink."""
+
+    def __init__(self, ground):
+        super().__init__(ground)
+        self._written = 0
+        self._sink = KafkaSink(ground.params, ground.target, name=ground.sink)
+
+    def save(self, rdd):
+        self._written += rdd.count() if self._sink.save_partitions(rdd) else 0
+
+    def count(self):
+        return self._written
+
+    def values(self):
+        return self.ground.values(self.ground.target)
+
+
+class QueryJob:
+    """A query, of which each batch counts once."""
+
+    def __init__(self, ground):
+        self.ground, self._batches, self._done = ground, {}, 0
+
+    def run(self, seen, then):
+        reader = self.ground.session.readStream.format("kafka_direct").options(**self.ground.options)
+        reader = reader.option("subscribe", self.ground.source).option("failOnDataLoss", "false")
+        frame = reader.option("startingOffsets", "earliest").load().selectExpr("CAST(value AS STRING)")
+        writer = self.write(frame.writeStream).trigger(processingTime="200 milliseconds")
+        query = writer.option("checkpointLocation", str(self.ground.folder / "checkpoint")).start()
+        try:
+            wait_until(
+                lambda: not query.isActive or (self._done + count_of(query) >= seen and then()), "the query", timeout=60
+            )
+            if not query.isActive:
+                query.awaitTermination()
+        finally:
+            self._done += count_of(query)
+            query.stop()
+
+    def write(self, writer):
+        return writer.foreachBatch(lambda frame, number: self._batches.update({number: frame.collect()}))
+
+    def values(self):
+        return sorted(row.value for rows in self._batches.values() for row in rows)
+
+
+class OnceJob(QueryJob):
+    """A query that writes each row once."""
+
+    def write(self, writer):
+        writer = writer.format("kafka_direct").options(**self.ground.options)
+        return writer.option("topic", self.ground.target).option("transactional", self.ground.sink)
+
+    def values(self):
+        return self.ground.values(self.ground.target)
+
+
+MORE = ["d", "e", "f"]
+REVOKED = {StreamJob: READ_SOURCE, QueryJob: READ_SOURCE, SinkJob: DOORS[kafka_sink], OnceJob: (*READ_SOURCE, *ONCE)}
+
+
+@pytest.mark.parametrize(
+    ("job", "right"),
+    [(job, right) for job, rights in REVOKED.items() for right in (*rights, "DESCRIBE topic source")],
+    ids=lambda value: getattr(value, "__name__", str(value).replace(" ", "-")),
+)
+def test_a_right_that_is_taken_away(ground, job, right):
+    """The job ends with an error that names it; given back, each record comes once, also where losses are accepted."""
+    ground.grant(*REVOKED[job])
+    made, told = job(ground), []
+
+    def take_away():
+        if not told:
+            if right in ground.granted:
+                ground.revoke(right)
+            else:
+                ground.kafka.deny("bob", *ground.right(right)[:3])
+                ground.granted.add(right)
+            told.append(time.monotonic())
+            produce(ground.servers, ground.source, MORE)
+        return False
+
+    with pytest.raises(Exception, match="grant this user") as caught:
+        made.run(len(VALUES), take_away)
+    assert time.monotonic() - told[0] < PATIENCE
+    assert ground.named(right).replace("DESCRIBE on topic", "READ on topic") in str(caught.value)
+    assert made.values() == VALUES
+
+    if right in ground.granted:
+        ground.revoke(right)
+    else:
+        ground.grant(right)
+    made.run(len(VALUES + MORE), lambda: True)
+    assert made.values() == VALUES + MORE
+
+
+def test_a_stream_goes_on_without_its_group(ground):
+    """The commit's answer names the right; when it is given back, the group follows."""
+    ground.grant(*READ_GROUP)
+    values, answers, place = [], [], TopicPartition(ground.source, 0)
+    ssc = StreamingContext(ground.session.sparkContext, 0.3)
+    try:
+        stream = createDirectStream(ssc, [ground.source], ground.params | {"group.id": ground.group})
+
+        def output(rdd):
+            values.extend(rdd.values().collect())
+            stream.commitAsync(rdd.offsetRanges(), lambda _, error: answers.append(error))
+
+        stream.foreachRDD(output)
+        ssc.start()
+        wait_until(lambda: ground.commit(None) == {place: 3}, "a commit", timeout=60)
+        ground.revoke("READ group group")
+        produce(ground.servers, ground.source, MORE)
+        wait_until(lambda: any(answers), "a refusal", timeout=60)
+        ground.grant("READ group group")
+        wait_until(lambda: ground.commit(None) == {place: 6}, "the group to follow", timeout=60)
+    finally:
+        ssc.stop(False, False)
+
+    assert ground.named("READ group group") in str(next(error for error in answers if error is not None))
+    assert values == VALUES + MORE
+
+
+def test_a_query_goes_on_without_its_group(ground):
+    """The group is for information; the query's log says that it was not told."""
+    ground.grant(*READ_SOURCE)
+    values = query(ground, **{"kafka.group.id": ground.group, "startingOffsets": "earliest"})
+
+    assert sorted(values) == VALUES
+    assert ground.commit(None) == {}
+
+
+def test_a_replay_of_a_topic_that_is_out_of_sight(ground):
+    """A pattern does not find the topic: its planned batch waits for the right, also where losses are accepted."""
+    ground.grant(*READ_SOURCE)
+    values, settings = [], {"checkpoint": ground.folder / "checkpoint", "topics": re.compile(f"{ground.source}.*")}
+
+    def fail(rdd):
+        if not rdd.isEmpty():
+            raise RuntimeError("the output fails")
+
+    with pytest.raises(RuntimeError, match="the output fails"):
+        ground.stream(fail, lambda: False, **settings)
+    ground.revoke(*READ_SOURCE)
+    with pytest.raises(Exception, match=f"grant this user {ground.named(*READ_SOURCE)}"):
+        ground.stream(fail, lambda: False, **settings)
+    ground.grant(*READ_SOURCE)
+    ground.stream(lambda rdd: values.extend(rdd.values().collect()), lambda: len(values) >= 3, **settings)
+
+    assert values == VALUES

@@ -119,12 +119,18 @@ class TransactionalProducer:
         self._begun = time.monotonic()
         self._write_until = self._begun + WRITING_SHARE * self._timeout_ms / 1000
         self._run("beginning", lambda _: self._client.begin_transaction(), ANSWER_SECONDS)
-        self.note(moved, metadata, group)
+        self._note(moved, metadata, group, "READ")
 
     def note(self, moved: Iterable[Noted], metadata: Any, group: str) -> None:
-        """Send offsets that the transaction commits, in the place of what it has sent of the same partitions."""
+        """Send offsets again, in the place of those, once the records are written.
+
+        What the brokers have refused of the records meanwhile fails it too.
+        """
+        self._note(moved, metadata, group, "READ and WRITE")
+
+    def _note(self, moved: Iterable[Noted], metadata: Any, group: str, needs: str) -> None:
         offsets = [ClientPartition(p.topic, p.partition, offset, text) for p, offset, text in moved]
-        rights = {GROUP: f"READ on group {group}", TOPIC: right_on("READ", {p.topic for p in offsets})}
+        rights = {GROUP: f"READ on group {group}", TOPIC: right_on(needs, {p.topic for p in offsets})}
         send = self._client.send_offsets_to_transaction
         self._run("sending offsets in", lambda seconds: send(offsets, metadata, seconds), ANSWER_SECONDS, rights)
 
