@@ -90,6 +90,7 @@ class TransactionalProducer:
         config = params.for_transactions(writer)
         self._timeout_ms = int(str(config.get(TIMEOUT_KEY, DEFAULT_TIMEOUT_MS)))
         self._undelivered = Undelivered()
+        self._written: set[str] = set()  # the topics of this transaction's records
         own: Any = config.get("error_cb")
         self._health = ClientHealth(own)
         self._quick_seconds = min(QUICK_SECONDS, int(str(config.get(SOCKET_KEY, DEFAULT_SOCKET_MS))) / 2000)
@@ -115,22 +116,17 @@ class TransactionalProducer:
     def begin(self, moved: Iterable[Noted], metadata: Any, group: str) -> None:
         """Begin a transaction with the offsets that it commits for a group, which is also named by its `metadata()`."""
         self._undelivered.error = None
+        self._written.clear()
         self._was_quick = False
         self._begun = time.monotonic()
         self._write_until = self._begun + WRITING_SHARE * self._timeout_ms / 1000
         self._run("beginning", lambda _: self._client.begin_transaction(), ANSWER_SECONDS)
-        self._note(moved, metadata, group, "READ")
+        self.note(moved, metadata, group)
 
     def note(self, moved: Iterable[Noted], metadata: Any, group: str) -> None:
-        """Send offsets again, in the place of those, once the records are written.
-
-        What the brokers have refused of the records meanwhile fails it too.
-        """
-        self._note(moved, metadata, group, "READ and WRITE")
-
-    def _note(self, moved: Iterable[Noted], metadata: Any, group: str, needs: str) -> None:
+        """Send offsets that the transaction commits, in the place of what it has sent of the same partitions."""
         offsets = [ClientPartition(p.topic, p.partition, offset, text) for p, offset, text in moved]
-        rights = {GROUP: f"READ on group {group}", TOPIC: right_on(needs, {p.topic for p in offsets})}
+        rights = {GROUP: f"READ on group {group}", TOPIC: right_on("READ", {p.topic for p in offsets})}
         send = self._client.send_offsets_to_transaction
         self._run("sending offsets in", lambda seconds: send(offsets, metadata, seconds), ANSWER_SECONDS, rights)
 
@@ -166,6 +162,7 @@ class TransactionalProducer:
         return self._pass({"topic": topic} | {name: value for name, value in parts.items() if value is not None})
 
     def _pass(self, given: dict[str, Any]) -> None:
+        self._written.add(given["topic"])
         try:
             produce(self._client, **given)
         except KafkaException as failure:
@@ -212,9 +209,7 @@ class TransactionalProducer:
             self._client.poll(0)  # what the client has to report
         return self._was_quick and self._health.is_good
 
-    def _run(
-        self, doing: str, call: Callable[[float], object], seconds: float, rights: Mapping[int, str] = {}
-    ) -> int:
+    def _run(self, doing: str, call: Callable[[float], object], seconds: float, rights: Mapping[int, str] = {}) -> int:
         """Make a call with the time that is left to it, again if it may be; the result is how many tries it took."""
         deadline, tries = Deadline(seconds), 1
         while True:
@@ -251,12 +246,12 @@ class TransactionalProducer:
                 "has taken over; nothing of this one is visible.",
                 writer=self._writer,
             )
-        own = {TRANSACTIONAL_ID: f"WRITE on transactional-id {self._writer}", CLUSTER: "IDEMPOTENT_WRITE on the cluster"}
-        rights = {**own, **rights}
-        if self._undelivered.error is not None:
-            topic = self._undelivered.topic
-            if self._undelivered.error.code() not in _PURGED:
-                error = self._undelivered.error
+        writing = f"WRITE on transactional-id {self._writer}"
+        rights = {TRANSACTIONAL_ID: writing, CLUSTER: "IDEMPOTENT_WRITE on the cluster", **rights}
+        if self._written:  # only after the topics of the offsets were allowed
+            rights[TOPIC] = right_on("WRITE", self._written)
+        if self._undelivered.error is not None and self._undelivered.error.code() not in _PURGED:
+            error, topic = self._undelivered.error, self._undelivered.topic
         if topic:
             return translate_write(error, topic, self._params, rights=rights)
         return translate(error, doing, self._params, rights=rights)
