@@ -179,7 +179,8 @@ class TransactionalProducer:
         try:
             call_within(QUICK_SECONDS, lambda: self._client.commit_transaction(QUICK_SECONDS))
         except KafkaException as failure:
-            return failure.args[0]
+            cause: KafkaError = failure.args[0]
+            return cause
         except Hung:
             self._is_hung = True
             abandon(self._client)
