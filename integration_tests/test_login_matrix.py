@@ -22,7 +22,7 @@ from logins import LOGINS, with_references
 from kafka_direct import OffsetRange, createDirectStream, createRDD
 from kafka_direct.cli import main
 from kafka_direct.sinks import KafkaSink
-from kafka_direct.testing import LocalKafka, LocalOidc, Security, create_topic, produce
+from kafka_direct.testing import LocalKafka, LocalOidc, Security, create_topic, produce, wait_until
 
 VALUES = ["a", "b", "c"]
 LAG = 2  # of what the CLI looks at
@@ -103,11 +103,10 @@ def ground(secured, oidc, session, tmp_path_factory):
 
 
 def run_streams(session, define, is_done, checkpoint=None):
+    """Run streams until all is done; in most cases that is their first batch."""
     from pyspark.streaming import StreamingContext
 
-    from kafka_direct.testing import wait_until
-
-    ssc = StreamingContext(session.sparkContext, 1)
+    ssc = StreamingContext(session.sparkContext, 5)
     if checkpoint is not None:
         ssc.checkpoint(str(checkpoint))
     define(ssc)
@@ -115,7 +114,7 @@ def run_streams(session, define, is_done, checkpoint=None):
     try:
         wait_until(is_done, "records of each stream", timeout=180)
     finally:
-        ssc.stop(False, True)
+        ssc.stop(False, False)
 
 
 def run_query(session, options, checkpoint):
