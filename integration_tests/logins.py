@@ -37,7 +37,7 @@ LOGINS = [
 def with_callback(params, oidc):
     """The same, with a token that a function fetches. Java's JAAS text stays, as a function goes before it."""
     kept = {key: value for key, value in params.items() if not key.startswith("sasl.oauthbearer.")}
-    return kept | {"oauth_cb": "oidc_token:fetch", "sasl.oauthbearer.config": oidc.token_url}
+    return kept | {"oauth_cb": "oidc_token:fetch", "sasl.oauthbearer.config": oidc.issuer}
 
 
 def with_references(params, folder):

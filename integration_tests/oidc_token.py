@@ -1,4 +1,4 @@
-"""A user's own function for `oauth_cb`, named as text: it asks an OIDC server. Its text is that server's address."""
+"""A user's own function for `oauth_cb`, named as text: it asks an OIDC server. Its text is the issuer."""
 
 import json
 import time
@@ -8,7 +8,7 @@ from urllib.request import urlopen
 FORM = {"grant_type": "client_credentials", "client_id": "alice", "client_secret": "alice-secret", "scope": "kafka"}
 
 
-def fetch(url):
-    with urlopen(url, data=urlencode(FORM).encode(), timeout=30) as answer:
+def fetch(issuer):
+    with urlopen(f"{issuer.partition('?')[0]}/token", data=urlencode(FORM).encode(), timeout=30) as answer:
         found = json.load(answer)
     return found["access_token"], time.time() + found["expires_in"]

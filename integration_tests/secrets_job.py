@@ -37,6 +37,7 @@ class Job:
         self.is_literal = given["is_literal"]
         builder = SparkSession.builder.master("local[2]").appName("secrets").config("spark.ui.port", "0")
         builder = builder.config("spark.eventLog.enabled", "true").config("spark.eventLog.dir", str(self.new("events")))
+        builder = builder.config("spark.eventLog.compress", "false")
         self.session = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
         self.session.sparkContext.addPyFile(str(Path(__file__).parent / "oidc_token.py"))
 
