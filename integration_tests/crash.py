@@ -38,7 +38,6 @@ from kafka_direct.testing.postgres import LocalPostgres  # noqa: E402
 
 # How often each is chosen, of ten.
 VICTIMS = {"driver": 2, "worker": 5, "broker": 3}
-FAULT_SHARE = 0.6  # of what happens; the rest are kills
 SAFE = {"enable.idempotence": True, "message.timeout.ms": 120_000}
 CATCH_UP_SECONDS = 900  # a busy machine takes minutes to start a driver
 
@@ -55,9 +54,9 @@ class Ground:
 class Crash:
     """One chain of kills and faults on one master."""
 
-    def __init__(self, ground, master, chance, folder, tell, *, faults, executors=None):
+    def __init__(self, ground, master, chance, folder, tell, *, faults, executors=None, share=0.6):
         self.kafka, self.proxy, self.postgres = ground.kafka, ground.proxy, ground.postgres
-        self.chance, self.tell, self.executors = chance, tell, executors
+        self.chance, self.tell, self.executors, self.share = chance, tell, executors, share
         kafka, count = ground.kafka, len(NODES)
         topics = [create_topic(kafka.direct_servers, partitions=PARTITIONS, replication=count) for _ in range(4)]
         self.job = Job(
@@ -171,7 +170,7 @@ class Crash:
                 time.sleep(0.05)
             time.sleep(self.chance.uniform(0.1, 2.0))
             self.supervise()
-            if self.chance.random() >= FAULT_SHARE or not self.fault():
+            if self.chance.random() >= self.share or not self.fault():
                 self.kill()
 
     def is_working(self):
@@ -239,6 +238,7 @@ def main():
     parser.add_argument("--kills", type=int, default=1, help="at least so many on each master, however long it takes")
     parser.add_argument("--faults", default=",".join(FAULTS), help="by name, with commas between them; '' for none")
     parser.add_argument("--rounds", type=int, default=1, help="each fault at least so often on each master")
+    parser.add_argument("--share", type=float, default=0.6, help="of faults in what happens; the rest are kills")
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     parser.add_argument("--master", choices=["local", "standalone", "both"], default="both")
     options = parser.parse_args()
@@ -261,7 +261,8 @@ def main():
             with Standalone() if name == "standalone" else ExitStack() as cluster:
                 master, executors = ("local[2,4]", None) if name == "local" else (cluster.master, cluster)
                 tell(f"on {master}")
-                crash = Crash(ground, master, chance, folder / name, tell, faults=faults, executors=executors)
+                chosen = {"faults": faults, "executors": executors, "share": options.share}
+                crash = Crash(ground, master, chance, folder / name, tell, **chosen)
                 try:
                     result = crash.run(options.seconds / len(masters), options.kills, options.rounds)
                 except BaseException:

@@ -25,9 +25,10 @@ PATIENCE = 120  # seconds, for the next thing that a driver says
 class Driver:
     """two_drivers_job.py in a session of its own."""
 
-    def __init__(self, log, conf):
+    def __init__(self, log, conf, **environment):
         environment = {
             **os.environ,
+            **environment,
             "TWO_DRIVERS_CONF": json.dumps(conf),
             "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]),
         }

@@ -71,6 +71,24 @@ def test_a_driver_that_was_frozen_publishes_no_half(sc, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["batch=7"]
 
 
+def test_a_driver_whose_folder_is_gone_says_why(sc, tmp_path):
+    """Frozen in a task, it fails at the folder that its successor has deleted."""
+    sink = FileSink(str(tmp_path))
+
+    def write(meanwhile):
+        with sink.batch(7) as folder:
+            sc.parallelize(["a"], 1).saveAsTextFile(folder)
+            meanwhile(folder)
+
+    def succeed(folder):
+        write(lambda _: None)
+        sc.textFile(folder).collect()  # fails as the commit of a job does
+
+    with pytest.raises(Fenced, match="another driver has begun"):
+        write(succeed)
+    assert texts(tmp_path / "batch=7") == ["a"]
+
+
 def test_a_driver_that_was_frozen_in_publishing_replaces_no_batch(sc, batch_rdd, tmp_path, monkeypatch):
     """Its last file creates the folder again that its successor has deleted, without the records."""
 

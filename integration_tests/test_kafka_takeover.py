@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import AdminClient
 
 sys.path.append(str(Path(__file__).parent))  # pytest's importlib mode adds nothing
 
@@ -235,6 +236,24 @@ def test_a_driver_that_runs_for_long_is_not_forgotten(output):
     # The marker of a transaction comes after its answer, and this look does not wait for it.
     wait_until(lambda: driver.store.drivers.require_newest(driver.claim).note["at"] > before.note["at"], "the new note")
     assert output.driver("new").claim.past == (old.claim.epoch, driver.claim.epoch)
+
+
+@pytest.mark.parametrize("is_forgotten", [True, False], ids=["forgotten", "there"])
+def test_a_driver_whose_clock_is_behind_takes_over(output, kafka_topic, is_forgotten):
+    """Also if the brokers have forgotten the drivers' entry, by which epochs are counted on."""
+    source, now = kafka_topic(), time.time()
+    old = Driver.of(output.store(), "old", now + 3600)
+    assert old.write([r(source, 0, 1)], [("k", "0")])
+    if is_forgotten:
+        admin = AdminClient(client_settings(output.servers["bootstrap.servers"]))
+        admin.delete_consumer_groups([old.store.drivers.name])[old.store.drivers.name].result()
+    new = Driver.of(output.store(), "new", now)
+
+    assert new.claim.epoch > old.claim.epoch
+    assert new.write([r(source, 1, 2)], [("k", "1")])
+    with pytest.raises(Fenced):
+        old.write([r(source, 1, 2)], [("k", "old")])
+    assert sorted(output.values()) == ["0", "1"]
 
 
 def test_a_source_on_another_cluster_is_refused(output, kafka_topic):

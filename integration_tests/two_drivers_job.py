@@ -12,10 +12,12 @@ import json
 import os
 import sys
 import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import two_drivers_sinks
 from killed_job import kill_session
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkConf, SparkContext
@@ -27,6 +29,9 @@ from kafka_direct.hadoop import HadoopStores
 from kafka_direct.hadoop.store import HadoopStore
 from kafka_direct.offsets import Batch, OffsetLog, OffsetRange
 from kafka_direct.offsets.store.files import LogFiles
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 NAME = "records"
 BATCH_SECONDS = 0.3
@@ -45,7 +50,9 @@ class Round:
     is_killed: bool = False  # at that moment
     is_recovered: bool = False  # from Spark's checkpoint, if there is one
     leave: int | None = None  # plan a batch of so many records and end, as a driver that was killed then
+    left_ms: int = 1000  # at this batch time
     dump: bool = False  # say what is in the log
+    sink: tuple[str, str] | None = None  # which of two_drivers_sinks.py, and where it writes; else files by batch id
 
 
 class Pipe:
@@ -73,6 +80,8 @@ class Moments:
         self._wrap(OffsetLog, "replay", "before the look of a replay")
         self._wrap(OffsetLog, "commit", "before the look of a commit")
         self._wrap(TakeOver, "__call__", "before the claim")
+        for owner, name, moment in two_drivers_sinks.MOMENTS:
+            self._wrap(owner, name, moment)
         create = LogFiles.create
 
         def held(files: LogFiles, name: str, text: str) -> str | None:
@@ -95,6 +104,9 @@ class Moments:
     def begin(self, given: Round) -> None:
         self.round, self._passes = given, 0
         self._pipe.go_on.clear()
+        if given.sink is not None and given.moment == two_drivers_sinks.IN_A_TASK:
+            gate = two_drivers_sinks.Gate(given.output)
+            threading.Thread(target=gate.serve, args=(self.reach,), daemon=True).start()
 
     def reach(self, moment: str | None) -> None:
         if moment is None or self.round is None or moment != self.round.moment:
@@ -117,6 +129,7 @@ class Moments:
 
 
 def main() -> None:
+    set_clock(float(os.environ.get("TWO_DRIVERS_CLOCK", "0")))
     pipe = Pipe()
     moments = Moments(pipe)
     settings = {
@@ -142,6 +155,13 @@ def main() -> None:
             thread.join()
 
 
+def set_clock(ahead: float) -> None:
+    """Let the clock of this process be so many seconds ahead; Spark's own clock stays."""
+    now, now_ns = time.time, time.time_ns
+    time.time = lambda: now() + ahead
+    time.time_ns = lambda: now_ns() + int(ahead * 1e9)
+
+
 def run(sc: SparkContext, given: Round, pipe: Pipe, moments: Moments) -> None:
     try:
         if given.dump:
@@ -162,7 +182,7 @@ def log_of(sc: SparkContext, given: Round) -> OffsetLog:
 
 def leave(sc: SparkContext, given: Round) -> None:
     ranges = tuple(OffsetRange(given.topic, p, 0, given.leave) for p in range(given.partitions))
-    log_of(sc, given).plan(Batch(id=0, ranges=ranges, times=(1000,)))
+    log_of(sc, given).plan(Batch(id=0, ranges=ranges, times=(given.left_ms,)))
 
 
 def dump(sc: SparkContext, given: Round, pipe: Pipe) -> None:
@@ -182,6 +202,7 @@ class Running:
     given: Round
     moments: Moments
     finished: threading.Event
+    save: Callable[[Any], object] | None
 
 
 running: Running
@@ -194,6 +215,10 @@ def key_of(message: kafka_direct.KafkaMessage) -> tuple[int, int]:
 def write(rdd: Any) -> None:
     now = running
     now.moments.reach("in an output")
+    if now.save is not None:
+        now.save(rdd)
+        now.moments.reach("after an output")
+        return
     epoch = now.ssc._kafka_direct[NAME].cycle._log.claim.epoch
     path = Path(now.given.output, f"{rdd.batchId()}-{epoch}")
     path.with_suffix(".tmp").write_text(json.dumps(sorted(rdd.collect())))
@@ -224,7 +249,7 @@ def stream(sc: SparkContext, given: Round, pipe: Pipe, moments: Moments) -> None
         return ssc
 
     ssc = StreamingContext.getOrCreate(given.checkpoint, create) if given.is_recovered else create()
-    running = Running(ssc, given, moments, threading.Event())
+    running = Running(ssc, given, moments, threading.Event(), two_drivers_sinks.output_of(given))
     try:
         ssc.start()
         while not running.finished.is_set():

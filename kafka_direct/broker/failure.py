@@ -124,7 +124,8 @@ def translate(
 
 def unreachable(reason: str, asking: str, params: ClientParams, complaint: str = "") -> BrokerUnavailable:
     """The error for no answer, with what the brokers' ports and the client's log tell about its cause."""
-    servers, said = servers_of(params), complaint or client_log.complaint()
+    servers = servers_of(params)
+    said = complaint or client_log.complaint(servers)
     found = diagnose(params, said)
     if found is None:
         why = f" ({masked(said)})" if said else ""

@@ -48,8 +48,11 @@ def look_at(address: str, trust: ssl.SSLContext | None, seconds: float) -> Port:
     if not distrust:
         try:
             with socket.create_connection((host, int(port)), seconds) as again:
-                stream = (trust or _any_certificate()).wrap_socket(again, server_hostname=host) if is_tls else again
-                mechanisms = _mechanisms(stream)
+                if not is_tls:
+                    mechanisms = _mechanisms(again)
+                else:
+                    with (trust or _any_certificate()).wrap_socket(again, server_hostname=host) as stream:
+                        mechanisms = _mechanisms(stream)
         except OSError:
             pass  # it says nothing about SASL
     return Port(address=address, is_tls=is_tls, distrust=distrust, mechanisms=mechanisms)

@@ -30,6 +30,7 @@ from kafka_direct.offsets import (
 from kafka_direct.offsets.operate.stream_reset import unwritten, write_again
 from kafka_direct.rate import RateController
 
+from .outputs import BatchOutputs
 from .settings import FAIL_ON_DATA_LOSS
 
 if TYPE_CHECKING:
@@ -92,7 +93,16 @@ class StreamCycle:
         owner = None if claim is None else LogOwner(claim.log, claim.epoch)
         pairs = zip(batch.ranges, readable, strict=True)
         unreadable = frozenset(r.topicPartition() for r, left in pairs if r.count() > 0 and left.count() == 0)
-        return Origin(topic_ids=batch.topic_ids, moved=batch.moved, unreadable=unreadable, owner=owner)
+        with self._lock:
+            finished = self._ledger.finished()
+        is_next = self._log is not None and all(
+            r.fromOffset <= finished.get(r.topicPartition(), -1) for r in batch.ranges
+        )
+        return Origin(topic_ids=batch.topic_ids, moved=batch.moved, unreadable=unreadable, owner=owner, is_next=is_next)
+
+    def outputs(self, batch: Batch) -> BatchOutputs | None:
+        """Where the outputs of a batch have begun; None without a log."""
+        return None if self._log is None else BatchOutputs(self._log.outputs, batch)
 
     @contextmanager
     def ledger(self) -> Iterator[Ledger]:

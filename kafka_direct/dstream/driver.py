@@ -147,9 +147,8 @@ class StreamDriver:
             settings=self._settings.reading,
         )
         batch_id = batch.id if self.cycle.is_logged else None
-        return KafkaRDD(
-            self._blank[number], reader, batch.ranges, batch_id, batch.losses, self.cycle.origin(batch, readable)
-        )
+        origin, outputs = self.cycle.origin(batch, readable), self.cycle.outputs(batch)
+        return KafkaRDD(self._blank[number], reader, batch.ranges, batch_id, batch.losses, origin, outputs)
 
     # -- when a batch has ended
 

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from kafka_direct.decode.elements import Decoder, KafkaMessage
     from kafka_direct.offsets import Loss
 
+    from .outputs import BatchOutputs
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeReader:
@@ -84,6 +86,7 @@ class KafkaRDD(PipelinedRDD):
         batch_id: int | None = None,
         losses: tuple[Loss, ...] = (),
         origin: Origin | None = None,
+        outputs: BatchOutputs | None = None,
     ) -> None:
         super().__init__(partitions, reader.read)
         self._partitions = partitions
@@ -92,6 +95,7 @@ class KafkaRDD(PipelinedRDD):
         self._batch_id = batch_id
         self._losses = losses
         self._origin = Origin() if origin is None else origin
+        self._outputs = outputs
 
     def offsetRanges(self) -> list[OffsetRange]:
         """The ranges of this RDD; partition i reads range i."""
@@ -104,6 +108,10 @@ class KafkaRDD(PipelinedRDD):
     def origin(self) -> Origin:
         """Of which topics the batch is, by id, which positions were moved, and which driver reads it; for sinks."""
         return self._origin
+
+    def outputs(self) -> BatchOutputs | None:
+        """Where the outputs of the stream have begun, for sinks; None if there is no log."""
+        return self._outputs
 
     def _readable(self) -> list[OffsetRange]:
         """The ranges that are read: without empty ones, and without accepted losses."""

@@ -6,6 +6,7 @@ is text is imported there, so none of them is in a pickle.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import secret
@@ -15,6 +16,8 @@ from .java.tls import read_stores
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+FilesState = tuple[int, ...]
 
 
 def build_config(entries: Iterable[tuple[str, Any]]) -> dict[str, Any]:
@@ -32,3 +35,20 @@ def build_config(entries: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     if isinstance(config.get("oauth_cb"), str):
         config["oauth_cb"] = import_callback("oauth_cb", config["oauth_cb"])
     return config
+
+
+def state_of_files(entries: Iterable[tuple[str, Any]]) -> FilesState:
+    """When the files that a client reads were changed last. A client reads them once, when it is built."""
+    return tuple(
+        _changed_at(secret.reference_path(value) if is_reference else value)
+        for key, value in entries
+        if (is_reference := secret.is_reference_to(key, value) and value.startswith("file:"))
+        or (key.startswith("ssl.") and key.endswith(".location"))
+    )
+
+
+def _changed_at(path: str | Path) -> int:
+    try:
+        return Path(path).stat().st_mtime_ns
+    except OSError:
+        return 0  # building the client says what is wrong

@@ -15,7 +15,7 @@ from kafka_direct.parse import BOOLEANS, parse_boolean, parse_whole
 
 from . import secret
 from .callback import Callback, check_callback_text
-from .client_config import build_config
+from .client_config import FilesState, build_config, state_of_files
 from .java import login, tls
 from .java.key import translate_java_keys
 from .librdkafka_keys import (
@@ -133,6 +133,10 @@ class ClientParams:
             ConfigError: one of these is not there.
         """
         return build_config(self.entries)
+
+    def state_of_files(self) -> FilesState:
+        """Equal as long as the certificates, keys and passwords in files are those that a client was built with."""
+        return state_of_files(self.entries)
 
     def literal_secrets(self) -> tuple[str, ...]:
         """Name the keys whose value is a secret itself, not a reference: it would be pickled."""

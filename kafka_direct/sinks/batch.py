@@ -13,10 +13,17 @@ from kafka_direct.output_call import call_of, running_call
 from kafka_direct.worker import whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
-    from kafka_direct.offsets import Loss, OffsetRange, TopicPartition
+    from kafka_direct.offsets import Batch, Loss, OffsetRange, TopicPartition
     from kafka_direct.output_call import OutputCall
+
+
+class Beginnings(Protocol):
+    """Where outputs have begun, as the stream's log knows it: the batches, with the ranges that were the first."""
+
+    def begun(self, output: str) -> list[Batch]: ...
+    def begin(self, output: str, partitions: Collection[TopicPartition]) -> None: ...
 
 
 @runtime_checkable
@@ -26,6 +33,7 @@ class BatchRDD(Protocol):
     def offsetRanges(self) -> list[OffsetRange]: ...
     def losses(self) -> list[Loss]: ...
     def origin(self) -> Origin: ...
+    def outputs(self) -> Beginnings | None: ...
     def batchId(self) -> int: ...
     def groupId(self) -> str | None: ...
 
@@ -110,6 +118,10 @@ class KafkaBatch:
         range_ = self.ranges[index]
         losses = tuple(loss for loss in self.losses if loss.topic_partition == range_.topicPartition())
         return KafkaBatch((range_,), losses, self.batch_id, self.group, self.origin)
+
+    def beginnings(self) -> Beginnings | None:
+        """Where outputs have begun; None without a log, and in a worker."""
+        return None if self.rdd is None else self.rdd.outputs()
 
     def lost(self) -> dict[TopicPartition, Loss]:
         return {loss.topic_partition: loss for loss in self.losses}

@@ -36,20 +36,25 @@ USER = "kafka_direct"
 class LocalPostgres:
     """A server of the test's own; a context manager. It ends with this process, however that ends.
 
+    `replica_of` a running server of this kind it follows that one, asynchronously, until it is promoted. That one's
+    sessions end when it is copied.
+
     Raises:
         KafkaStartError: PostgreSQL is missing and could not be fetched, or it does not start; the text has its log.
     """
 
-    def __init__(self, *, is_durable: bool = False) -> None:
+    def __init__(self, *, is_durable: bool = False, replica_of: LocalPostgres | None = None) -> None:
+        self._primary = replica_of
         self._fsync = "on" if is_durable else "off"
         self._processes: ProcessGroup | None = None
         self._address = os.environ.get("KAFKA_DIRECT_POSTGRES", "")
         self._port = ExitStack()  # held while the server is away
         self._command: list[str] = []
-        self._pid = 0
+        self._pid = self._at = 0
+        self._data = Path()
 
     def __enter__(self) -> Self:
-        if self._address in ("", "embedded"):
+        if self._address in ("", "embedded") or self._primary is not None:
             self._start(find_binaries(embedded=self._address == "embedded"))
         return self
 
@@ -74,6 +79,27 @@ class LocalPostgres:
         """Start a killed server again, at the same address; it answers when this returns."""
         self._pid = self._own().start("postgres", self._command)
         wait_until(self._is_up, "PostgreSQL to answer", timeout=60)
+
+    @property
+    def port(self) -> int:
+        """Where it listens, at 127.0.0.1."""
+        return self._at
+
+    def stop_following(self) -> None:
+        """As a replica: receive nothing more of what the primary commits."""
+        self._run("ALTER SYSTEM SET primary_conninfo = ''", "SELECT pg_reload_conf()")
+        wait_until(lambda: self._run("SELECT count(*) FROM pg_stat_wal_receiver") == 0, "the end of the WAL receiver")
+
+    def promote(self) -> None:
+        """As a replica: become a primary, with what was received."""
+        self._run("SELECT pg_promote()")
+
+    def _run(self, *statements: str) -> Any:
+        """Run some statements; the result is the first value of the last one."""
+        with _psycopg().connect(f"{self._address} dbname=postgres", autocommit=True) as connection:
+            for statement in statements:
+                cursor = connection.execute(statement)
+            return cursor.fetchone()[0]
 
     def freeze(self) -> None:
         """Pause the server and its sessions (on Linux): connections stay, and nothing is answered."""
@@ -108,10 +134,13 @@ class LocalPostgres:
                 binaries = (
                     shutil.copytree(binaries.parent, processes.folder / "postgres-program", symlinks=True) / "bin"
                 )
-        options = ["-D", str(data), "-U", USER, "--auth=trust", "--no-sync", "-E", "UTF8"]
-        processes.start("initdb", [*user, str(binaries / "initdb"), *options])
-        if processes.wait("initdb") != 0:
-            raise KafkaStartError(f"initdb failed:\n{processes.log('initdb').read_text()}")
+        if self._primary is None:
+            options = ["-D", str(data), "-U", USER, "--auth=trust", "--no-sync", "-E", "UTF8"]
+            processes.start("initdb", [*user, str(binaries / "initdb"), *options])
+            if processes.wait("initdb") != 0:
+                raise KafkaStartError(f"initdb failed:\n{processes.log('initdb').read_text()}")
+        else:
+            self._primary.copy_to(data)
         (port,) = hold_ports(1, self._port)
         if sys.platform != "linux":  # where a held port cannot be bound
             self._port.close()
@@ -123,7 +152,20 @@ class LocalPostgres:
         }
         flags = [f"--{key}={value}" for key, value in settings.items()]
         self._command = [*user, str(binaries / "postgres"), "-D", str(data), "-p", str(port), *flags]
-        self._address = f"host=127.0.0.1 port={port} user={USER}"
+        self._at, self._address = port, f"host=127.0.0.1 port={port} user={USER}"
+        self._data = data
+        self.restart()
+
+    def copy_to(self, data: Path) -> None:
+        """Make a folder the data of a replica. The server is shut down for it, and started again."""
+        self._own().signal("postgres", signal.SIGINT)
+        wait_until(lambda: not self._own().is_running("postgres"), "the end of PostgreSQL")
+        shutil.copytree(self._data, data, dirs_exist_ok=True)
+        (data / "standby.signal").touch()
+        with (data / "postgresql.auto.conf").open("a") as settings:
+            settings.write(f"primary_conninfo = '{self._address}'\n")
+        for path in [data, *data.rglob("*")] if _unprivileged() else []:
+            shutil.chown(path, "nobody")
         self.restart()
 
     def _is_up(self) -> bool:

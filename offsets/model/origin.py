@@ -24,10 +24,11 @@ class Origin:
 
     `moved` has the partitions that an operator has moved, each with the time (ms) of the last reset that moved it:
     such a time never goes back in one log. Nothing can be read any more of the ranges of `unreadable` partitions.
-    `owner` is None if there is no log.
+    `owner` is None if there is no log. `is_next`: the log says that all before the batch is finished.
     """
 
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     moved: Mapping[TopicPartition, int] = field(default_factory=dict)
     unreadable: frozenset[TopicPartition] = frozenset()
     owner: LogOwner | None = None
+    is_next: bool = False

@@ -6,6 +6,7 @@
 | `offsets/` | `<batch id>` | before the batch's job runs |
 | `replays/` | `<batch id>.<epoch>` | before a driver runs a batch of an earlier run again |
 | `commits/` | `<batch id>` | when all outputs of the batch have succeeded |
+| `outputs/` | `<output>.<batch id>` | before an output begins in some partitions (see `LogOutputs`) |
 
 None of these files is ever written again. A commit counts if its driver was the last one to run the batch: a driver
 that was frozen may write a commit after a newer one has taken its batch up, and the newer one's commit then has the
@@ -39,6 +40,7 @@ from .codec import (
     encode_replay,
 )
 from .files import LogFiles
+from .outputs import LogOutputs
 from .store import locate, public
 
 if TYPE_CHECKING:
@@ -68,6 +70,7 @@ class OffsetLog:
         self._plans = self._stream.below("offsets")
         self._commits = self._stream.below("commits")
         self._replays = self._stream.below("replays")
+        self.outputs = LogOutputs(self._stream.below("outputs"))
         self.claims = Claims(self._stream.below("claims"), name)
         self.claim: Claim | None = None
         # The names with an epoch, by batch id; `prune` removes them with the batch.

@@ -68,13 +68,21 @@ def test_no_secret_comes_out(log):
 
 def test_the_last_complaint_is_known_for_a_while(log, clock):
     """Also one that was kept back."""
-    assert log.complaint() == ""
+    assert log.complaint("b:9092") == ""
     told(log, failing())
     told(log, "CONFWARN [rdkafka#consumer-1] [thrd:app]: no failure")
     clock.now += FRESH_SECONDS - 1
-    assert log.complaint().startswith("ssl://b:9092/bootstrap: SSL handshake failed")
+    assert log.complaint("b:9092").startswith("ssl://b:9092/bootstrap: SSL handshake failed")
     told(log, failing(ms=9))
     clock.now += FRESH_SECONDS - 1
-    assert "9ms" in log.complaint()
+    assert "9ms" in log.complaint("b:9092")
     clock.now += 1
-    assert log.complaint() == ""
+    assert log.complaint("b:9092") == ""
+
+
+def test_a_complaint_of_another_cluster_is_not_ours(log):
+    """A process may read one and write another; a broker that was found by the first ones may have any address."""
+    told(log, failing())
+    assert log.complaint("other:9092") == ""
+    told(log, "FAIL [rdkafka#consumer-1] [thrd:ssl://b2:9092/2]: ssl://b2:9092/2: Disconnected")
+    assert log.complaint("b:9092") == "ssl://b2:9092/2: Disconnected"

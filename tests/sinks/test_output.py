@@ -33,6 +33,9 @@ class Source(RDD):
     def origin(self):
         return Origin()
 
+    def outputs(self):
+        return None
+
     def batchId(self):
         raise ConfigError("no checkpoint directory")
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_direct.errors import ConfigError, Fenced, OutOfOrder
-from kafka_direct.offsets import Loss, LossCause, OffsetRange, Origin, TopicPartition
+from kafka_direct.offsets import Batch, LogOwner, Loss, LossCause, OffsetRange, Origin, TopicPartition
 from kafka_direct.sinks.batch import KafkaBatch
 from kafka_direct.sinks.progress import (
     Advance,
@@ -234,6 +234,85 @@ def test_a_reset_is_followed_once():
     assert step_of((0, 8), stands, moved={T0: 100})[0] is False
     assert step_of((0, 8), stands, moved={T1: 300})[0] is False
     assert step_of((0, 8), stands)[0] is False
+
+
+# -- an output that was taken back to an earlier time
+
+
+def begins(stands, start, begun, **origin):
+    batch = KafkaBatch((OffsetRange("t", 0, start, start + 9),), origin=Origin(**origin))
+    progress = {} if stands is None else {T0: stands}
+    return [step.after for step in plan_start(batch, progress, begun, output="output o")]
+
+
+def begun_at(offset, **facts):
+    return Batch(id=0, ranges=(OffsetRange("t", 0, offset, offset + 9),), times=(0,), **facts)
+
+
+def test_an_output_that_has_forgotten_where_it_began_does_not_begin_anew():
+    """The stream's log knows it; a replay of the first batch begins where it did."""
+    begun = [begun_at(3)]
+
+    with pytest.raises(
+        OutOfOrder, match=r"knows nothing of t-0, where it began at 3, .* the batch begins at 12: its dat"
+    ):
+        begins(None, 12, begun)
+    assert begins(None, 3, begun) == [Progress(3, 3)]
+    assert begins(None, 12, []) == [Progress(12, 12)]
+
+
+def test_a_beginning_that_a_reset_or_a_new_topic_has_replaced_is_over():
+    """The newest one counts, and so for an output that stands where it stood before."""
+    begun = [begun_at(3, topic_ids={"t": "a"})]
+    reset = {"topic_ids": {"t": "a"}, "moved": {T0: 50}}
+    again = [*begun, begun_at(40, **reset)]
+
+    assert begins(None, 40, begun, **reset) == [Progress(40, 40, "a", 50)]
+    assert begins(None, 0, begun, topic_ids={"t": "b"}) == [Progress(0, 0, "b")]
+    with pytest.raises(OutOfOrder, match="where it began at 40, "):
+        begins(Progress(3, 12, "a"), 49, again, **reset)
+    assert begins(Progress(3, 12, "a"), 40, again, **reset) == [Progress(40, 40, "a", 50)]
+
+
+def test_a_batch_behind_finished_ones_says_how_to_go_back():
+    """A restart would not run them again; without the log's word it might."""
+    for is_next, remedy in ((True, "take the stream back to where .* offsets import"), (False, "restart the job")):
+        with pytest.raises(OutOfOrder, match=f"stands at offset 5 of t-0, .* {remedy}"):
+            step_of((8, 9), Progress(0, 5), is_next=is_next)
+
+
+def test_a_reset_of_another_log_is_followed_once_whatever_its_clock_said():
+    """A log is told by its id. Back to the log of before, nothing is followed again; each log has its own times."""
+    old, new = (LogOwner(log, 1) for log in ("old", "new"))
+    _, stands = step_of((0, 8), Progress(0, 8), moved={T0: 200}, owner=old)
+
+    is_new, stands = step_of((0, 8), stands, moved={T0: 150}, owner=new)
+    assert is_new
+    assert step_of((0, 8), stands, moved={T0: 150}, owner=new) == (False, stands)
+    assert step_of((0, 8), stands, moved={T0: 200}, owner=old) == (False, stands)
+    assert step_of((0, 8), stands, moved={T0: 201}, owner=old)[0] is True
+    assert step_of((0, 8), stands, moved={T0: 151}, owner=new)[0] is True
+
+
+def test_what_a_version_before_has_followed_is_not_followed_again():
+    """It moves the row, and leaves alone what it does not know."""
+    owner = LogOwner("log", 1)
+    stands = Progress(0, 8, "", 300, "log:200")
+
+    assert step_of((0, 8), stands, moved={T0: 300}, owner=owner)[0] is False
+    assert step_of((0, 8), stands, moved={T0: 301}, owner=owner)[0] is True
+    assert step_of((0, 8), Progress(0, 8, "", 0, "log:200"), moved={T0: 200}, owner=owner)[0] is False
+
+
+def test_an_output_knows_the_last_four_logs():
+    """What it notes fits into the table."""
+    stands = Progress(0, 8)
+    for number in range(9):
+        owner = LogOwner(f"{number:032x}", 1)
+        _, stands = step_of((0, 8), stands, moved={T0: 1_795_135_346_000}, owner=owner)
+
+    assert len(stands.followed) < 200
+    assert stands.followed.count(":") == 4
 
 
 def test_where_an_output_stands_says_in_which_topic():

@@ -61,7 +61,10 @@ def test_the_rows_of_other_versions_can_be_read(store, connect):
     store.save(claim, batch(r(5, 8)), write("a"))
 
     rows = connect().execute("SELECT * FROM kafka_direct_offsets ORDER BY partition_id").fetchall()
-    assert rows == [("orders", "", -1, 0, 1, 2, "process 2 of b", "", 0), ("orders", "t", 0, 5, 8, 2, None, "", 0)]
+    assert rows == [
+        ("orders", "", -1, 0, 1, 2, "process 2 of b", "", 0, ""),
+        ("orders", "t", 0, 5, 8, 2, None, "", 0, ""),
+    ]
 
 
 def test_a_replay_is_skipped(store, connect):
@@ -338,7 +341,7 @@ def test_rows_that_never_rest_are_given_up(store, connect):
 def test_a_start_that_cannot_be_noted_is_given_up(store, connect):
     """The same for a first row that comes and goes."""
     claim = store.claim("me")
-    row = f"INSERT INTO {store.table} VALUES ('orders', 't', 0, 0, 0, {claim.epoch}, NULL, '', 0)"
+    row = f"INSERT INTO {store.table} VALUES ('orders', 't', 0, 0, 0, {claim.epoch}, NULL, '', 0, '')"
     # Before the look, before the drivers' row is locked, and before the second look, where SQLite locks all others out.
     changes = itertools.cycle([f"DELETE FROM {store.table} WHERE partition_id = 0", row, None])
 

@@ -39,6 +39,7 @@ class Connection:
         self.servers = servers_of(params)
         self._params = params
         self._admin: AdminClient | None = None
+        self._files = params.state_of_files()
         self._events = _ClientEvents()
         self._answered = False
         self._stopped = threading.Event()
@@ -63,14 +64,13 @@ class Connection:
         `question` is given the client, and the seconds that one request may take.
         """
         deadline = self.deadline() if deadline is None else deadline
-        admin = self._client()
-        admin.poll(0)
+        self._client().poll(0)
         try:
-            attempt = partial(self._attempt, admin, question, deadline)
+            attempt = partial(self._attempt, question, deadline)
             answer = ask_again(attempt, deadline, wait=self._stopped.wait, may_pass=self._may_pass)
         except KafkaException as failure:
-            raise translate(failure.args[0], asking, self._params, self._events.complaint) from failure
-        admin.poll(0)
+            raise translate(failure.args[0], asking, self._params, self._events.complaint) from None
+        self._client().poll(0)
         self._answered = True
         return answer
 
@@ -78,7 +78,8 @@ class Connection:
         """The metadata of all topics, by name."""
         return self.ask(lambda admin, seconds: admin.list_topics(timeout=seconds).topics, "listing topics", deadline)
 
-    def _attempt(self, admin: AdminClient, question: Question[T], deadline: Deadline) -> T:
+    def _attempt(self, question: Question[T], deadline: Deadline) -> T:
+        admin = self._client()
         longest = ATTEMPT_SECONDS if self._answered else FIRST_ATTEMPT_SECONDS
         seconds = min(max(deadline.left(), MIN_ATTEMPT_SECONDS), longest)
         try:
@@ -90,6 +91,8 @@ class Connection:
         except KafkaException:
             self._events.knows_brokers = False
             admin.poll(0)  # lets the client's own complaint arrive
+            if self._files != self._params.state_of_files():
+                self._admin = None  # a new client reads the certificates that are there now
             raise
 
     def _may_pass(self, error: KafkaError) -> bool:
@@ -103,6 +106,7 @@ class Connection:
         if self._is_closed:
             raise BrokerUnavailable(f"the connection to Kafka at {self.servers} is closed.", servers=self.servers)
         if self._admin is None:
+            self._files = self._params.state_of_files()
             self._admin = build_client(AdminClient, self._params.for_admin(), error_cb=self._events)
         return self._admin
 

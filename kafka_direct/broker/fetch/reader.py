@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from kafka_direct.offsets import OffsetRange
     from kafka_direct.options import ClientParams
+    from kafka_direct.options.client_config import FilesState
 
     from .chunk import ChunkError
     from .worker_consumer import WorkerConsumer
@@ -84,7 +85,7 @@ class ReadSettings:
 
 
 # By configuration and kind.
-idle_consumers: IdleClients[tuple[ClientParams, FetchSize, Build[Any]], WorkerConsumer[Any]] = IdleClients(
+idle_consumers: IdleClients[tuple[ClientParams, FilesState, FetchSize, Build[Any]], WorkerConsumer[Any]] = IdleClients(
     lambda consumer: consumer.close()
 )
 _topics = KnownTopics()
@@ -199,7 +200,7 @@ class _RangeRead(Generic[ChunkT]):
             exists = self._exists()
         except KafkaException as failure:
             self._raise_denied(failure.args[0])
-            found = diagnose(self.borrowed.params, client_log.complaint())
+            found = diagnose(self.borrowed.params, client_log.complaint(self.servers))
             if found is not None and found.is_final:
                 raise unreachable(failure.args[0].str(), f"reading {self.range}", self.borrowed.params) from failure
             return  # the broker is away, and may come back
@@ -275,7 +276,7 @@ class _BorrowedConsumer(Generic[ChunkT]):
         self.params = params
         self._build = build
         self._fetch_size = fetch_size
-        self._key = (params, fetch_size, build)
+        self._key = (params, params.state_of_files(), fetch_size, build)
         kept: WorkerConsumer[ChunkT] | None = idle_consumers.take(self._key)
         self.consumer = kept or self._new()
 

@@ -30,6 +30,7 @@ class ConsumerGroup:
     def __init__(self, params: ClientParams) -> None:
         self._params = params
         self._consumer: Consumer | None = None
+        self._files = params.state_of_files()
         self._metadata: Any = None
 
     def progress(
@@ -78,6 +79,7 @@ class ConsumerGroup:
     def _ask(self, question: Callable[[Consumer], T], asking: str, seconds: float = ANSWER_SECONDS) -> T:
         if self._consumer is None:
             # A new client drops its first connection when it learns whose it is: 10 ms until the next, not 100.
+            self._files = self._params.state_of_files()
             self._consumer = build_client(Consumer, {"reconnect.backoff.ms": 10} | self._params.for_group())
         consumer = self._consumer
         try:
@@ -85,6 +87,8 @@ class ConsumerGroup:
                 lambda: question(consumer), Deadline(seconds), wait=partial(_serve, consumer), may_pass=_may_pass
             )
         except KafkaException as failure:
+            if self._files != self._params.state_of_files():
+                self.close()  # a new client reads the certificates that are there now
             group = f"group {self._params.group_id}"
             rights = {GROUP: f"READ on {group}", TOPIC: "READ on its topics"}
             raise translate(failure.args[0], f"{asking} of {group}", self._params, rights=rights) from failure

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaException, Producer
 
 from kafka_direct.broker.deadline import Deadline
 from kafka_direct.broker.diagnosis import diagnose
-from kafka_direct.broker.failure import build_client, client_log, translate_write, unreachable
+from kafka_direct.broker.failure import build_client, client_log, servers_of, translate_write, unreachable
 from kafka_direct.broker.idle import IdleClients
 
 from .delivery import Undelivered, produce
@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from kafka_direct.options import ClientParams
+    from kafka_direct.options.client_config import FilesState
 
 # How long to wait for acknowledgements before errors are looked for again: while the queue is full, and at the end.
 FULL_QUEUE_SECONDS = 0.5
 FLUSH_SECONDS = 1.0
 LOGIN_SECONDS = 10.0  # between two looks at why nothing is acknowledged
 
-idle_producers: IdleClients[ClientParams, _Writer] = IdleClients()
+idle_producers: IdleClients[tuple[ClientParams, FilesState], _Writer] = IdleClients()
 
 
 def write_records(params: ClientParams, records: Iterable[tuple[str, dict[str, Any]]]) -> int:
@@ -36,9 +37,10 @@ def write_records(params: ClientParams, records: Iterable[tuple[str, dict[str, A
         BrokerError: Kafka refused a record; the message names the topic and the reason.
         BrokerUnavailable: a record was not acknowledged in time.
     """
-    writer = idle_producers.take(params) or _Writer(params)
+    key = params, params.state_of_files()
+    writer = idle_producers.take(key) or _Writer(params)
     count = writer.write(records)
-    idle_producers.keep(params, writer)  # one that failed is not used again
+    idle_producers.keep(key, writer)  # one that failed is not used again
     return count
 
 
@@ -96,7 +98,7 @@ class _Writer:
 
     def _check_login(self) -> None:
         """A record waits for five minutes for a broker that is away; a wrong login need not be waited for."""
-        found = diagnose(self._params, client_log.complaint())
+        found = diagnose(self._params, client_log.complaint(servers_of(self._params)))
         if found is not None and found.is_final:
             self._producer.purge()
             raise unreachable("the records wait", "writing records", self._params)

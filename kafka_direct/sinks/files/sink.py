@@ -79,6 +79,9 @@ class FileSink:
         try:
             yield attempt.folder
             attempt.publish()
+        except Exception as error:
+            attempt.refuse_if_ended(error)  # what failed may be only that its folder is gone
+            raise
         finally:
             attempt.clear()
         if not isinstance(source, int):

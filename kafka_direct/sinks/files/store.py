@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -95,6 +95,12 @@ class Attempt:
             if is_there:
                 self._rename(self._replaced, self._final)
             raise
+
+    def refuse_if_ended(self, error: Exception) -> None:
+        """Raise Fenced because of `error`, if a later attempt has ended this one."""
+        with suppress(Py4JJavaError):  # the file system may be what has failed
+            if not isinstance(error, Fenced) and not self._files.exists(self._claim):
+                raise self._fenced() from error
 
     def clear(self) -> None:
         """Delete what this attempt has left under hidden names."""

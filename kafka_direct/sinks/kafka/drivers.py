@@ -90,11 +90,14 @@ class Drivers:
 
         def plan() -> Plan:
             newest = self._newest(is_stable=True)
+            entries = self._all_entries()
             epoch = 0 if newest is None else newest.number
             if newest is not None and log is not None and _owns_newer(newest, log):
                 raise self.fenced(KafkaClaim(epoch), newest)
-            # By the clock: if the brokers have forgotten the entry, a count would begin at 1 again.
-            new = KafkaClaim(max(epoch + 1, int(now)), find_past(newest, self._all_entries()), owner, log)
+            # By the clock: if the brokers have forgotten all entries, a count would begin at 1 again. The clock of a
+            # driver before may have been ahead of this one.
+            number = max(int(now), *(known + 1 for known in (epoch, *(entry.epoch for entry in entries))))
+            new = KafkaClaim(number, find_past(newest, entries), owner, log)
             planned.append(new)
             return Plan({self.place: Entry(new.epoch, new.note(now))}, is_new=False)
 

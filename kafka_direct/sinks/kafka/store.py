@@ -196,7 +196,8 @@ def _plan(moved: Mapping[TopicPartition, Progress], *, is_new: bool, **note: Any
 
 def _note(progress: Progress) -> dict[str, Any]:
     topic = {"topicId": progress.topic_id} if progress.topic_id else {}
-    return {"first": progress.first, **topic, **({"moved": progress.moved} if progress.moved else {})}
+    moved = {"moved": progress.moved, "followed": progress.followed} if progress.moved or progress.followed else {}
+    return {"first": progress.first, **topic, **moved}
 
 
 def _progress_in(entries: Mapping[TopicPartition, Entry]) -> dict[TopicPartition, Progress]:
@@ -205,4 +206,5 @@ def _progress_in(entries: Mapping[TopicPartition, Entry]) -> dict[TopicPartition
 
 def _progress_of(entry: Entry) -> Progress:
     note = entry.note
-    return Progress(note.get("first", 0), entry.number, note.get("topicId", ""), note.get("moved", 0))
+    topic_id, moved, followed = note.get("topicId", ""), note.get("moved", 0), note.get("followed", "")
+    return Progress(note.get("first", 0), entry.number, topic_id, moved, followed)

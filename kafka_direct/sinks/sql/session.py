@@ -39,6 +39,10 @@ class Session:
         self.drivers = DriverRow(self)
         self._placeholder = PLACEHOLDERS[paramstyle]
 
+    @property
+    def title(self) -> str:
+        return f"output {self.output} in table {self.table.name}"
+
     def end(self) -> None:
         """Roll back what was not committed, after an error that is told in any case."""
         with suppress(Exception):
@@ -52,8 +56,7 @@ class Session:
         return {partition: progress for partition, (progress, _) in rows.items()}
 
     def plan(self, claim: Claim, batch: KafkaBatch) -> Advance:
-        output = f"output {self.output} in table {self.table.name}"
-        return plan_advance(batch, self.owned_progress(claim, batch), output=output)
+        return plan_advance(batch, self.owned_progress(claim, batch), output=self.title)
 
     def move(self, claim: Claim, steps: Collection[Step]) -> None:
         """Move the rows.
@@ -63,8 +66,8 @@ class Session:
         """
         if any(step.before is None for step in steps):
             self.drivers.lock(claim)
-        change = f"UPDATE {self.table.name} SET first_offset = ?, next_offset = ?, origin = ?, moved = ? WHERE {KEY}"
-        change += " AND next_offset = ? AND origin = ? AND moved = ? AND epoch = ?"
+        change = f"UPDATE {self.table.name} SET first_offset = ?, next_offset = ?, origin = ?, moved = ?, "
+        change += f"followed = ? WHERE {KEY} AND next_offset = ? AND origin = ? AND moved = ? AND epoch = ?"
         for step in steps:
             key, to = (self.output, step.topic_partition.topic, step.topic_partition.partition), step.after
             at = step.before
@@ -88,7 +91,7 @@ class Session:
     def insert(self, key: tuple[str, str, int], progress: Progress, epoch: int) -> None:
         self.execute(
             f"INSERT INTO {self.table.name} (stream, topic, partition_id, first_offset, next_offset, origin, moved, "
-            "epoch) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            "followed, epoch) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             *(*key, *_values(progress), epoch),
         )
 
@@ -147,16 +150,16 @@ class Session:
             raise
 
     def _rows(self, condition: str, *values: Any) -> dict[tuple[str, TopicPartition], tuple[Progress, int]]:
-        columns = "stream, topic, partition_id, epoch, first_offset, next_offset, origin, moved"
+        columns = "stream, topic, partition_id, epoch, first_offset, next_offset, origin, moved, followed"
         self.execute(f"SELECT {columns} FROM {self.table.name} WHERE {condition}", *values)
         return {
             (stream, TopicPartition(topic, int(partition))): (
-                Progress(int(first), int(next_), origin, int(moved)),
+                Progress(int(first), int(next_), origin, int(moved), followed),
                 int(epoch),
             )
-            for stream, topic, partition, epoch, first, next_, origin, moved in self.cursor.fetchall()
+            for stream, topic, partition, epoch, first, next_, origin, moved, followed in self.cursor.fetchall()
         }
 
 
-def _values(progress: Progress) -> tuple[int, int, str, int]:
-    return progress.first, progress.next, progress.topic_id, progress.moved
+def _values(progress: Progress) -> tuple[int, int, str, int, str]:
+    return progress.first, progress.next, progress.topic_id, progress.moved, progress.followed

@@ -216,7 +216,11 @@ def _pause(attempt: int) -> float:
 
 
 def _save_start(session: Session, claim: Claim, batch: KafkaBatch) -> None:
-    steps = plan_start(batch, session.owned_progress(claim, batch))
+    log, name = batch.beginnings(), session.output
+    begun = [] if log is None else log.begun(name)
+    steps = plan_start(batch, session.owned_progress(claim, batch), begun, output=session.title)
+    if log is not None and steps:  # the log knows of it first: a database may forget
+        log.begin(name, [step.topic_partition for step in steps])
     _advance(session, claim, Advance(steps, is_new=False), write=lambda _: None)
 
 

@@ -42,7 +42,7 @@ class Table:
 
     def require(self, session: Session) -> None:
         """Make the table, or bring it up to date. A look comes first: the user may have no right to change tables."""
-        if session.can("SELECT origin, moved FROM", self.name):
+        if session.can("SELECT origin, moved, followed FROM", self.name):
             return
         if session.can("SELECT epoch FROM", self.name):
             self._upgrade(session)
@@ -69,7 +69,9 @@ class Table:
             session.connection.commit()
         except Exception:
             session.end()
-            if not session.can("SELECT origin, moved FROM", self.name):  # another process may have made it meanwhile
+            if not session.can(
+                "SELECT origin, moved, followed FROM", self.name
+            ):  # another process may have made it meanwhile
                 raise
 
     def _upgrade(self, session: Session) -> None:
@@ -92,10 +94,14 @@ class Table:
 def _added(exact: str) -> dict[str, str]:
     """Columns that were not there from the beginning.
 
-    Of a partition: the id of its topic, and the last reset that the output has followed. Of the drivers: the id of the
-    newest one's offset log, and the epoch of its claim to that log.
+    Of a partition: the id of its topic, the last reset that the output has followed, and the last one of each log. Of
+    the drivers: the id of the newest one's offset log, and the epoch of its claim to that log.
     """
-    return {"origin": f"origin VARCHAR(64){exact} DEFAULT '' NOT NULL", "moved": "moved BIGINT DEFAULT 0 NOT NULL"}
+    return {
+        "origin": f"origin VARCHAR(64){exact} DEFAULT '' NOT NULL",
+        "moved": "moved BIGINT DEFAULT 0 NOT NULL",
+        "followed": f"followed VARCHAR(200){exact} DEFAULT '' NOT NULL",
+    }
 
 
 def _exact_collation(session: Session) -> str:
