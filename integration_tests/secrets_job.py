@@ -11,7 +11,6 @@ import sys
 import urllib.request
 from pathlib import Path
 
-
 from click.testing import CliRunner
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
@@ -25,8 +24,15 @@ from kafka_direct.sinks import KafkaSink
 from kafka_direct.sql.data_source import KafkaDirectSource
 from kafka_direct.testing import wait_until
 
-REST = "environment jobs stages executors sql?details=true&planDescription=true&length=1000 storage/rdd".split()
-PAGES = "jobs/ stages/ storage/ environment/ executors/ SQL/ streaming/ StreamingQuery/".split()
+REST = [
+    "environment",
+    "jobs",
+    "stages",
+    "executors",
+    "sql?details=true&planDescription=true&length=1000",
+    "storage/rdd",
+]
+PAGES = ["jobs/", "stages/", "storage/", "environment/", "executors/", "SQL/", "streaming/", "StreamingQuery/"]
 
 
 class Job:
@@ -107,7 +113,7 @@ class Job:
     def show(self, name, params):
         """The CLI on what the login's own stream and query have left, and a dry reset."""
         config = self.folder / "client.properties"  # the user's own file
-        config.write_text("".join(f"{key}={value}\n" for key, value in params.items()))
+        config.write_text("".join(f"{key}={escaped(value)}\n" for key, value in params.items()))
         places = [["--checkpoint", str(self.seen / f"query-{name}")]]
         places += [] if self.is_literal else [["--checkpoint", str(self.seen / "stream"), "--stream", name]]
         for number, place in enumerate(places):
@@ -147,7 +153,7 @@ class Job:
     def noted_error(self, name):
         try:
             yield
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  whatever it is, what it shows counts
             shown = f"{error!s} {error!r} {vars(error)!r}" if isinstance(error, KafkaDirectError) else str(error)
             self.note(name, shown)
             return
@@ -169,6 +175,11 @@ class Job:
 def fetch(port, path):
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=60) as answer:
         return answer.read().decode()
+
+
+def escaped(value):
+    """As Java's properties want it."""
+    return value.replace("\n", "\\n")
 
 
 def explained(frame):

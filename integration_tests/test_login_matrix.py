@@ -87,7 +87,9 @@ class Ground:
         params = {"bootstrap.servers": self.plain, "auto.offset.reset": "earliest"}
         run_streams(
             self.session,
-            lambda ssc: createDirectStream(ssc, [self.topic], params).foreachRDD(lambda rdd: read.extend(rdd.collect())),
+            lambda ssc: createDirectStream(ssc, [self.topic], params).foreachRDD(
+                lambda rdd: read.extend(rdd.collect())
+            ),
             lambda: read,
             checkpoint=self.folder / "stream",
         )
@@ -191,7 +193,7 @@ each_login = pytest.mark.parametrize("login", LOGINS, ids=str)
 
 @each_login
 def test_rdd(ground, login):
-    """createRDD reads the records."""
+    """CreateRDD reads the records."""
     rdd = createRDD(ground.session.sparkContext, ground.params(login), [OffsetRange(ground.topic, 0, 0, len(VALUES))])
 
     assert [value for _, value in rdd.collect()] == VALUES

@@ -40,7 +40,9 @@ def secured(oidc):
 def session():
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.master("local[2]").appName("test_tokens_last")  # a task that fails is not tried again
+    builder = SparkSession.builder.master("local[2]").appName(
+        "test_tokens_last"
+    )  # a task that fails is not tried again
     for key, value in {"ui.enabled": "false", "log.level": "ERROR", "sql.shuffle.partitions": "1"}.items():
         builder.config(f"spark.{key}", value)
     started = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()

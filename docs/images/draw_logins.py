@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import matplotlib as mpl
 
@@ -48,7 +48,7 @@ def run_tests():
         subprocess.run(
             [sys.executable, "-m", "pytest", "-n", "0", "-q", str(TESTS), f"--junit-xml={report}"], check=False
         )
-        cases = ElementTree.parse(report).iter("testcase")
+        cases = ET.parse(report).iter("testcase")
         return dict(map(read_cell, cases))
 
 

@@ -1,6 +1,6 @@
 """`find_py_files`: what `--py-files` and `addPyFile` brought, in the process of a query's reader.
 
-Spark (4.2, 4.3) tells that process of the folder `streaming_job` below the one that has the files. It is not there, so a
+Spark 4.3 tells that process of the folder `streaming_job` below the one that has the files. It is not there, so a
 function that `oauth_cb` names could be imported everywhere but there.
 """
 
