@@ -32,6 +32,7 @@ REST = [
     "sql?details=true&planDescription=true&length=1000",
     "storage/rdd",
 ]
+REDACTED = "(?i)url|secret|password|token|passphrase|jaas|key|oauthbearer.config"
 PAGES = ["jobs/", "stages/", "storage/", "environment/", "executors/", "SQL/", "streaming/", "StreamingQuery/"]
 
 
@@ -44,6 +45,8 @@ class Job:
         builder = SparkSession.builder.master("local[2]").appName("secrets").config("spark.ui.port", "0")
         builder = builder.config("spark.eventLog.enabled", "true").config("spark.eventLog.dir", str(self.new("events")))
         builder = builder.config("spark.eventLog.compress", "false")
+        if self.is_literal:
+            builder = builder.config("spark.sql.redaction.options.regex", REDACTED)  # docs/security.md says it
         self.session = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
         self.session.sparkContext.addPyFile(str(Path(__file__).parent / "oidc_token.py"))
 

@@ -41,16 +41,10 @@ def secured(oidc):
 
 
 @pytest.fixture(scope="module")
-def session():
-    from pyspark.sql import SparkSession
-
-    builder = SparkSession.builder.master("local[2]").appName("test_login_matrix")
-    for key, value in {"ui.enabled": "false", "log.level": "ERROR", "sql.shuffle.partitions": "1"}.items():
-        builder.config(f"spark.{key}", value)
-    started = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
-    started.sparkContext.addPyFile(str(Path(__file__).parent / "oidc_token.py"))
-    yield started
-    started.stop()
+def session(session):
+    """With the module that `oauth_cb` names, as `--py-files` brings it."""
+    session.sparkContext.addPyFile(str(Path(__file__).parent / "oidc_token.py"))
+    return session
 
 
 class Ground:

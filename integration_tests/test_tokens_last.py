@@ -37,18 +37,10 @@ def secured(oidc):
 
 
 @pytest.fixture(scope="module")
-def session():
-    from pyspark.sql import SparkSession
-
-    builder = SparkSession.builder.master("local[2]").appName(
-        "test_tokens_last"
-    )  # a task that fails is not tried again
-    for key, value in {"ui.enabled": "false", "log.level": "ERROR", "sql.shuffle.partitions": "1"}.items():
-        builder.config(f"spark.{key}", value)
-    started = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
-    started.sparkContext.addPyFile(str(Path(__file__).parent / "oidc_token.py"))
-    yield started
-    started.stop()
+def session(session):
+    """With the module that `oauth_cb` names, as `--py-files` brings it."""
+    session.sparkContext.addPyFile(str(Path(__file__).parent / "oidc_token.py"))
+    return session
 
 
 class Writing:
@@ -127,13 +119,15 @@ def test_tokens_are_renewed_under_running_streams(session, secured, oidc, tmp_pa
     """For three lives of a token no batch fails, and each record is read and written once, also what comes last."""
     topic = create_topic(secured.direct_servers)
     streams = Streams(session, secured, oidc, topic, tmp_path)
-    with Writing(secured, topic) as writing:
-        end = time.monotonic() + LIVES * TOKEN_SECONDS
-        while time.monotonic() < end:
-            assert not any(query.awaitTermination(1) for query in streams.queries)
-    last = writing.values
-    streams.wait_for(len(last))
-    streams.stop()
+    try:
+        with Writing(secured, topic) as writing:
+            end = time.monotonic() + LIVES * TOKEN_SECONDS
+            while time.monotonic() < end:
+                assert not any(query.awaitTermination(1) for query in streams.queries)
+        last = writing.values
+        streams.wait_for(len(last))
+    finally:
+        streams.stop()
 
     assert streams.failures == []
     assert len(last) > LIVES * TOKEN_SECONDS / 4
