@@ -41,8 +41,11 @@ def with_callback(params, oidc):
 
 
 def with_references(params, folder):
-    """The same, with each secret in a file of its own."""
-    return {key: _in_file(value, folder) if is_secret(key) else value for key, value in params.items()}
+    """The same, with each secret in a file of its own, unless it is in a variable already."""
+    return {
+        key: _in_file(value, folder) if is_secret(key) and "env:" not in value else value
+        for key, value in params.items()
+    }
 
 
 def _in_file(value, folder):

@@ -77,7 +77,7 @@ logging.getLogger("kafka_direct").setLevel(logging.DEBUG)
 
 
 def run_job(folder, kafka, oidc, *, is_literal):
-    """Run the job, with its secrets in files if they are not literal; `folder` has what it leaves behind.
+    """Run the job, with its secrets in files and a variable, or literal; `folder` has what it leaves behind.
 
     librdkafka tells all that it does.
     """
@@ -89,16 +89,19 @@ def run_job(folder, kafka, oidc, *, is_literal):
 
     def prepared(given):
         return {
-            name: (params if is_literal else with_references(params, folder / "secret")) | {"debug": "all"}
-            for name, params in given.items()
+            name: (params if is_literal else referring(params)) | {"debug": "all"} for name, params in given.items()
         }
+
+    def referring(params):
+        in_variables = {key: value.replace(PASSWORD, "env:PLANTED") for key, value in params.items()}
+        return with_references(in_variables, folder / "secret")
 
     given = {"logins": prepared(logins(kafka, oidc)), "wrong": prepared(wrong_logins(kafka))}
     given |= {"topic": topic, "target": target, "is_literal": is_literal}
     (folder / "given.json").write_text(json.dumps(given))
     with (folder / "seen" / "log").open("wb") as log:
         job = Path(__file__).parent / "secrets_job.py"
-        env = os.environ | {"PYTHONPATH": str(folder / "secret")}
+        env = os.environ | {"PYTHONPATH": str(folder / "secret"), "PLANTED": PASSWORD}
         done = subprocess.run([sys.executable, job, folder], stdout=log, stderr=log, check=False, timeout=500, env=env)
     said = (folder / "seen" / "log").read_text()
     assert done.returncode == 0, said[-5000:]
