@@ -1,6 +1,8 @@
 """Sinks save what a stream was made of by map, reduceByKey, state and windows: each record once, or a short refusal."""
 
+import socket
 import sqlite3
+import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -442,3 +444,61 @@ def test_rows_that_end_early_are_not_saved(ssc, params, kafka, kafka_topic, kafk
     assert "cannot be parsed" in errors[0]
     positions = sink.positions() if kind == "sql" else sink.positions([topic])
     assert (results.rows(), list(positions.values())) == ([], [0])
+
+
+opened = threading.local()
+
+
+def cut_connection(text):
+    """Cut the connection on which Spark's JVM sends this to the driver; give what it stands for."""
+    if TaskContext.get() is not None:
+        return Cutting(text)  # a worker hands it to the next one
+    opened.connection.shutdown(socket.SHUT_RD)
+    return text
+
+
+class Cutting:
+    """A text; who unpickles it gets nothing more."""
+
+    def __init__(self, text):
+        self.text = text
+
+    def __reduce__(self):
+        return cut_connection, (self.text,)
+
+
+@pytest.mark.parametrize("kind", ["sql", "kafka"])
+def test_a_batch_of_which_the_driver_gets_a_part_is_not_saved(
+    ssc, params, kafka, kafka_topic, kafka_produce, results, kind, monkeypatch
+):
+    """If Spark's JVM is killed while it sends a batch to the driver, PySpark only ends the rows: these are not all."""
+    topic, output, errors = kafka_topic(), kafka_topic(), []
+    sink = results.sink if kind == "sql" else KafkaSink({"bootstrap.servers": kafka.bootstrap_servers}, output, "part")
+
+    def positions():
+        return sink.positions() if kind == "sql" else sink.positions([topic])
+
+    def parse(record):
+        number = record[1].split()[0]
+        return number, Cutting(record[1]) if number == "100" else record[1]
+
+    def save(rdd):
+        try:
+            sink.save(rdd, results.insert) if kind == "sql" else sink.save(rdd)
+        except Exception as error:  # noqa: BLE001
+            errors.append(str(error))
+
+    def makefile(connection, *args, **options):
+        opened.connection = connection
+        return original(connection, *args, **options)
+
+    original = socket.socket.makefile
+    monkeypatch.setattr(socket.socket, "makefile", makefile)
+    # More than the buffers of a connection hold.
+    kafka_produce(topic, [f"{n} {'x' * 20_000}" for n in range(1500)])
+    createDirectStream(ssc, [topic], params).map(parse).foreachRDD(save)
+    ssc.start()
+    wait_until(lambda: errors or any(positions().values()), "the failure", timeout=120)
+
+    assert (results.rows(), list(positions().values())) == ([], [0])
+    assert "0 of 1 partitions have come; nothing of the batch is written" in errors[0]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from pyspark import RDD
 
-from kafka_direct.errors import ArgumentTypeError, ConfigError
+from kafka_direct.errors import ArgumentTypeError, ConfigError, KafkaDirectError
 from kafka_direct.offsets import Origin
 from kafka_direct.output_call import call_of, running_call
 from kafka_direct.worker import whole
@@ -81,6 +82,28 @@ def _trace(rdd: RDD[Any]) -> tuple[BatchRDD | None, OutputCall | None]:
             return None, call
         step = getattr(step, "prev", None)
     return None, None
+
+
+class _End:
+    """Stands behind the last element of a partition, on its way to the driver."""
+
+
+def collect(rdd: RDD[Any]) -> list[Any]:
+    """All elements of an RDD, if these are all: if Spark's JVM is killed while it sends them, PySpark takes the end of
+    the connection for the end of the elements.
+
+    Raises:
+        KafkaDirectError: Spark has not sent all of them.
+    """
+    partitions = rdd.getNumPartitions()
+    found = rdd.mapPartitions(lambda elements: chain(elements, [_End])).collect()
+    elements = [element for element in found if element is not _End]
+    if (ended := len(found) - len(elements)) != partitions:
+        raise KafkaDirectError(
+            f"Spark's JVM ended, or lost its connection, while it sent a batch to the driver: {ended} of {partitions} "
+            "partitions have come; nothing of the batch is written: restart the job."
+        )
+    return elements
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ a batch: the partitions that began with it, where they began, the ids of their t
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from kafka_direct.offsets.model.batch import Batch
 
     from .files import LogFiles
+
+
+LONGEST = 200  # of a file's name, what stands for the output
 
 
 class LogOutputs:
@@ -53,9 +57,12 @@ class LogOutputs:
 
 
 def _quoted(output: str) -> str:
-    """As a name of a file: without a dot, which ends it.
+    """As a name of a file: without a dot, which ends it. Of a long one the end is a hash: file systems allow 255 bytes.
 
     >>> _quoted("shop/orders.v2")
     'shop%2Forders%2Ev2'
+    >>> len(_quoted("/" * 200))
+    200
     """
-    return quote(output, safe="").replace(".", "%2E")
+    quoted = quote(output, safe="").replace(".", "%2E")
+    return quoted if len(quoted) <= LONGEST else quoted[: LONGEST - 64] + sha256(output.encode()).hexdigest()

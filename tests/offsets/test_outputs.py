@@ -45,3 +45,13 @@ def test_a_torn_beginning_is_told(tmp_path):
 
     with pytest.raises(CorruptLog, match=r"o\.0 is torn"):
         OffsetLog(str(tmp_path), "s").outputs.begun("o")
+
+
+@pytest.mark.parametrize("names", [("ü" * 200, "ü" * 199 + "o"), ("o" * 200, "o" * 199 + "p")])
+def test_long_names_are_told_apart(tmp_path, names):
+    """A file system allows names of 255 bytes, a sink 200 characters."""
+    for number, name in enumerate(names):
+        OffsetLog(str(tmp_path), "s").outputs.begin(name, batch(0, ("t", 0, number, 7)))
+
+    found = [OffsetLog(str(tmp_path), "s").outputs.begun(name) for name in names]
+    assert found == [[batch(0, ("t", 0, number, 7))] for number in (0, 1)]

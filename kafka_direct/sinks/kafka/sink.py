@@ -12,7 +12,7 @@ from kafka_direct.checkpointed import persisted, public
 from kafka_direct.errors import BrokerUnavailable, ConfigError
 from kafka_direct.offsets.store.claims import describe_driver
 from kafka_direct.options import ClientParams, Subscription, refuse_literal_secrets
-from kafka_direct.sinks.batch import KafkaBatch
+from kafka_direct.sinks.batch import KafkaBatch, collect
 from kafka_direct.sinks.output import Output
 from kafka_direct.sinks.query import find_query
 
@@ -107,7 +107,7 @@ class KafkaSink:
         store.take_over(claim, batch)
         if store.is_saved(claim, batch):
             return False
-        is_written = store.save_whole(claim, batch, rdd.collect())
+        is_written = store.save_whole(claim, batch, collect(rdd))
         self._output.note_saved(batch.rdd)
         return is_written
 

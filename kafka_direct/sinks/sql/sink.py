@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafka_direct.checkpointed import persisted, public
 from kafka_direct.offsets.store.claims import describe_driver
-from kafka_direct.sinks.batch import KafkaBatch
+from kafka_direct.sinks.batch import KafkaBatch, collect
 from kafka_direct.sinks.output import Output
 
 from .literal_secret import refuse_secrets_in
@@ -74,7 +74,7 @@ class SqlSink:
         claim = self._claim(batch)
         if self.store.is_saved(claim, batch):
             return False
-        rows = rdd.collect()  # before the transaction, which holds locks
+        rows = collect(rdd)  # before the transaction, which holds locks
         is_written = self.store.save(claim, batch, lambda cursor: write(cursor, list(rows)))
         self._output.note_saved(batch.rdd)
         return is_written
