@@ -37,7 +37,7 @@ from kafka_direct.testing import LocalKafka, LocalProxy, create_topic, produce, 
 from kafka_direct.testing.postgres import LocalPostgres  # noqa: E402
 
 # How often each is chosen, of ten.
-VICTIMS = {"driver": 2, "worker": 5, "broker": 3}
+VICTIMS = {"driver": 1, "jvm": 1, "worker": 5, "broker": 3}
 SAFE = {"enable.idempotence": True, "message.timeout.ms": 120_000}
 CATCH_UP_SECONDS = 900  # a busy machine takes minutes to start a driver
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import threading
 import time
 from contextlib import suppress
@@ -15,6 +16,21 @@ PARTITIONS = 3
 
 def driver(crash):
     crash.tell(f"driver {crash.driver.pid}, after {crash.seen} batches")
+    crash.end_driver()
+    crash.start()
+    return True
+
+
+def jvm(crash):
+    """The driver's JVM alone: its Python goes on for a moment with what it has."""
+    found = [pid for pid, command in processes({crash.driver.pid}) if "SparkSubmit" in command]
+    if not found:
+        return False
+    crash.tell(f"JVM of driver {crash.driver.pid}, after {crash.seen} batches")
+    with suppress(ProcessLookupError):
+        os.kill(found[0], signal.SIGKILL)
+    with suppress(subprocess.TimeoutExpired):
+        crash.driver.wait(crash.chance.uniform(1, 5))
     crash.end_driver()
     crash.start()
     return True
@@ -62,4 +78,4 @@ def start_again(crash, node, pause):
         crash.broker_is_away.release()
 
 
-KILLS = {"driver": driver, "worker": worker, "broker": broker}
+KILLS = {"driver": driver, "jvm": jvm, "worker": worker, "broker": broker}
