@@ -42,9 +42,19 @@ class Source(RDD):
     def groupId(self):
         return None
 
+    def getNumPartitions(self):
+        return 1
+
+    def mapPartitions(self, change):
+        return Source(*change(self._rows))
+
     def collect(self):
-        assert self._rows, "nothing is to be computed"
         return list(self._rows)
+
+
+class NotComputed(Source):
+    def getNumPartitions(self):
+        raise AssertionError("nothing is to be computed")
 
 
 class Derived(RDD):
@@ -101,7 +111,7 @@ def test_a_batch_that_is_saved_is_not_computed(tmp_path):
         return SqlSink(lambda: sqlite3.connect(tmp_path / "results.db"), "orders").save(batch, insert)
 
     assert save(Source("a"))
-    assert not save(Source())
+    assert not save(NotComputed())
 
 
 def call_for(source, *, keeps_ranges=True):
