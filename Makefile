@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit integration lint format crash kills stores moments laws mutants bench bench-planning bench-sinks clean test-jvm
+.PHONY: help demo test unit integration lint format crash kills stores moments laws mutants bench bench-planning bench-sinks logins clean test-jvm
 
 ##@ Use
 demo: ready  ## A real Spark job reads a real Kafka, is killed, and goes on where it stood
@@ -68,6 +68,9 @@ bench-planning: ready  ## The driver's cost of a batch of 1,000 partitions
 bench-sinks: ready  ## What exactly-once costs: each sink against the same job without it
 	@$(BIN)/python benchmarks/sinks.py
 	@$(BIN)/python benchmarks/query_sinks.py
+
+logins: ready  ## Each login at each door on secured brokers, and the picture of it in docs/security.md
+	@$(BIN)/python docs/images/draw_logins.py docs/images/logins.png
 
 ##@ Housekeeping
 clean:  ## Remove the virtual environment and caches of this folder

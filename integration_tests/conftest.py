@@ -47,7 +47,16 @@ def pytest_configure(config):
 
 
 # Files that take minutes, the longest first: left for the end, one of two workers would wait for the other.
-LONG = ("test_kill.py", "test_offsets_kill.py", "test_source_kill.py", "test_crash.py", "test_demo.py")
+LONG = (
+    "test_kill.py",
+    "test_offsets_kill.py",
+    "test_source_kill.py",
+    "test_crash.py",
+    "test_login_matrix.py",
+    "test_secrets_stay_hidden.py",
+    "test_tokens_last.py",
+    "test_demo.py",
+)
 
 
 def pytest_collection_modifyitems(items):

@@ -16,7 +16,7 @@ from .diagnosis import diagnose
 from .token import TokenCallback
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from typing import Any, TypeVar
 
     from confluent_kafka import Consumer
@@ -66,6 +66,18 @@ TRANSACTIONAL_ID = KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 CLUSTER = KafkaError.CLUSTER_AUTHORIZATION_FAILED
 _OLD = " and, before Kafka 2.8, IDEMPOTENT_WRITE on the cluster"
 _GUARDED = {TOPIC: "the topic", GROUP: "the group", TRANSACTIONAL_ID: "the transactional.id", CLUSTER: "the cluster"}
+
+
+def right_on(operation: str, topics: Collection[str]) -> str:
+    """A right as errors name it.
+
+    >>> right_on("READ", ["orders"])
+    'READ on topic orders'
+    >>> right_on("READ", ["d", "c", "b", "a"])
+    'READ on topics a, b, c and 1 more'
+    """
+    more = f" and {len(topics) - 3} more" if len(topics) > 3 else ""
+    return f"{operation} on topic{'s' if len(topics) > 1 else ''} {', '.join(sorted(topics)[:3])}{more}"
 
 
 def servers_of(params: ClientParams) -> str:
@@ -135,9 +147,11 @@ def unreachable(reason: str, asking: str, params: ClientParams, complaint: str =
     return BrokerUnavailable(f"no answer from Kafka at {servers} while {asking}: {sentence}.", servers=servers)
 
 
-def translate_write(error: KafkaError, topic: str, params: ClientParams) -> KafkaDirectError:
+def translate_write(
+    error: KafkaError, topic: str, params: ClientParams, *, rights: Mapping[int, str] = {}
+) -> KafkaDirectError:
     """The same for a record to a topic, whether it was refused at once or after it was sent."""
     if error.code() == KafkaError._UNKNOWN_PARTITION:  # noqa: SLF001
         return ConfigError(f"a record names a partition that topic {topic} does not have; correct it.")
-    rights = {TOPIC: f"WRITE on topic {topic}", CLUSTER: f"WRITE on topic {topic}{_OLD}"}
+    rights = {CLUSTER: f"WRITE on topic {topic}{_OLD}", **rights, TOPIC: f"WRITE on topic {topic}"}
     return translate(error, f"writing to topic {topic}", params, rights=rights)

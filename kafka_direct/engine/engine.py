@@ -113,6 +113,8 @@ class Engine:
             return find_outlook(reached, available, self.subscription.covers)
 
         outlook = self._confirmed(find, lambda outlook: outlook.start.losses)
+        if self.losses.fail_on_data_loss:  # else its position is kept until it is seen again
+            self._refuse_hidden(outlook.start.losses)
         self.losses.accept(outlook.start.losses)
         return outlook
 
@@ -129,6 +131,7 @@ class Engine:
             return planned, find_range_losses(planned, available, topic_ids)
 
         planned, losses = self._confirmed(find, lambda found: found[1])
+        self._refuse_hidden(losses)
         self.losses.accept(losses)
         return cut_ranges(planned, losses)
 
@@ -160,6 +163,15 @@ class Engine:
 
     def close(self) -> None:
         self.brokers.close()
+
+    def _refuse_hidden(self, losses: Collection[Loss]) -> None:
+        """Refuse to call a topic deleted that this user may not see: a pattern does not find it.
+
+        Asked by name, the brokers tell the two apart.
+        """
+        gone = {loss.topic_partition.topic for loss in losses if loss.cause is LossCause.DELETED}
+        if gone:
+            self._patience.ask(lambda: self.brokers.find_topic_ids(gone, seconds=SOON_SECONDS))
 
     def _confirmed(self, find: Callable[[Available], T], losses_of: Callable[[T], Collection[Loss]]) -> T:
         """What `find` returns; the brokers are asked again while it has a loss that may pass."""

@@ -11,6 +11,7 @@ from kafka_direct.pyspark_names import DataSource
 
 from .batch_reader import KafkaBatchReader
 from .projection import Projection
+from .py_files import find_py_files
 from .schema import source_schema
 from .stream_reader import KafkaStreamReader
 from .writer import KafkaBatchWriter, KafkaStreamWriter
@@ -36,6 +37,7 @@ class KafkaDirectSource(DataSource):
         return KafkaBatchReader(options, self.projection(schema, options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        find_py_files()
         options = SourceOptions.parse(self.options, "stream")
         return KafkaStreamReader(options, self.projection(schema, options))
 

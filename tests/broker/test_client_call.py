@@ -45,7 +45,7 @@ module.Producer, module.ANSWER_SECONDS = Client, 0
 sys.modules["kafka_direct.broker.write.client_call"].call_within.__kwdefaults__["grace"] = 0.05
 producer = module.TransactionalProducer(ClientParams.parse({"bootstrap.servers": "b:9092"}), "w")
 try:
-    producer.begin([], None)
+    producer.begin([], None, "g")
 except BrokerUnavailable as error:
     print(error)
 producer.abort()

@@ -24,9 +24,8 @@ from kafka_direct.options import ClientParams
 )
 def test_only_a_newer_producer_fences(code, is_fatal, kind):
     """A right that is missing is fatal too, and no other driver's doing."""
-    producer = SimpleNamespace(
-        _writer="w", _params=ClientParams.parse({"bootstrap.servers": "b:1"}), _undelivered=Undelivered()
-    )
+    params = ClientParams.parse({"bootstrap.servers": "b:1"})
+    producer = SimpleNamespace(_writer="w", _params=params, _undelivered=Undelivered(), _written=set())
     error = TransactionalProducer._translated(producer, KafkaError(code, fatal=is_fatal), "committing")
 
     assert type(error) is kind
@@ -85,7 +84,7 @@ def test_a_producer_is_kept_only_if_nothing_of_it_is_under_way(client, reports, 
     params = {"bootstrap.servers": "broker:9092"} | ({"socket.timeout.ms": 2000} if client.seconds == 1 else {})
     params = ClientParams.parse(params)
     producer = TransactionalProducer(params, "w")
-    producer.begin([], None)
+    producer.begin([], None, "g")
     client.reports = reports
     producer.commit()
 

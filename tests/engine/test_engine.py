@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from kafka_direct.engine import Engine, Patience, StartRule, Uncommitted, resolve_positions
-from kafka_direct.errors import BrokerUnavailable, ConfigError, OffsetsLost
+from kafka_direct.errors import BrokerError, BrokerUnavailable, ConfigError, OffsetsLost
 from kafka_direct.offsets import LossCause, LossPolicy, OffsetRange, Reached, TopicPartition
 from kafka_direct.offsets.model.position import Ago, At, Earliest, Group, Latest, Since
 from kafka_direct.offsets.model.reached import Gone
@@ -329,6 +329,25 @@ def test_a_topic_that_is_hidden_for_a_while_goes_on(kafka):
     assert {p: gone.offset for p, gone in away.start.gone.items()} == {T0: 5, T1: 5}
     assert ([loss.cause for loss in away.start.losses], still.start.losses) == ([LossCause.DELETED] * 2, ())
     assert (back.start.offsets, back.start.losses, back.lag()) == ({T0: 5, T1: 5}, (), {T0: 10, T1: 5})
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_batch_of_a_hidden_topic_waits(kafka, fails):
+    """What was planned of it is no loss, though no pattern finds the topic: it is there, and the error says so."""
+    ids = {"t": kafka.topics["t"].id}
+    kafka.hide_topic("t")
+
+    with pytest.raises(BrokerError, match="Topic authorization failed"):
+        engine(kafka, re.compile("t"), fails=fails).readable(lambda _: PLANNED, ids)
+
+
+def test_a_hidden_topic_is_not_called_deleted(kafka):
+    """Where losses are errors, the error is another one."""
+    reached = stand(kafka)
+    kafka.hide_topic("t")
+
+    with pytest.raises(BrokerError, match="Topic authorization failed"):
+        engine(kafka, re.compile("t")).look(reached)
 
 
 def test_a_topic_that_is_deleted_and_created_is_another_one(kafka):

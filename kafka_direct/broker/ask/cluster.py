@@ -14,7 +14,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # a public name
 
 from kafka_direct.broker.deadline import Deadline, look_again
-from kafka_direct.broker.failure import TOPIC, translate
+from kafka_direct.broker.failure import TOPIC, right_on, translate
 from kafka_direct.errors import ConfigError
 from kafka_direct.offsets import Available, TopicPartition
 
@@ -32,9 +32,13 @@ NEW_TOPIC_SECONDS = 5.0
 
 
 class Cluster:
-    """The questions about topics and offsets, asked through one connection."""
+    """The questions about topics and offsets, asked through one connection.
 
-    def __init__(self, params: ClientParams) -> None:
+    They need DESCRIBE on a topic. What else this user `needs` there includes that, and is what errors name.
+    """
+
+    def __init__(self, params: ClientParams, *, needs: str = "READ") -> None:
+        self.needs = needs
         self.connection = Connection(params)
         self._params = params
         self._isolation = IsolationLevel[params.isolation_level.upper()]
@@ -159,7 +163,8 @@ class Cluster:
         if is_unknown_final and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return None
         if error.code() == TOPIC:
-            rights = {TOPIC: f"DESCRIBE on topic {topic}"}
+            includes = "" if self.needs == "DESCRIBE" else ", which includes DESCRIBE"
+            rights = {TOPIC: right_on(self.needs, [topic]) + includes}
             raise translate(error, f"asking for topic {topic}", self._params, rights=rights)
         # A new exception: the old one, once raised, would hold the frames that hold its future, and so the client.
         raise KafkaException(error)

@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from kafka_direct.broker.deadline import Deadline, ask_again
-from kafka_direct.broker.failure import GROUP, TOPIC, build_client, close_client, is_passing, translate
+from kafka_direct.broker.failure import GROUP, TOPIC, build_client, close_client, is_passing, right_on, translate
 from kafka_direct.offsets import TopicPartition
 
 if TYPE_CHECKING:
@@ -25,9 +25,13 @@ ATTEMPT_SECONDS = 2.0  # between two looks at what the client has to say of its 
 
 
 class ConsumerGroup:
-    """The offsets of the group named by `group.id`."""
+    """The offsets of the group named by `group.id`.
 
-    def __init__(self, params: ClientParams) -> None:
+    To read them takes DESCRIBE on the group and its topics. What else this user `needs` there is what errors name.
+    """
+
+    def __init__(self, params: ClientParams, *, needs: str = "READ") -> None:
+        self._needs = needs
         self._params = params
         self._consumer: Consumer | None = None
         self._files = params.state_of_files()
@@ -41,21 +45,22 @@ class ConsumerGroup:
         At the isolation level `read_committed` the answer waits for transactions that are open.
         """
         asked = [ClientPartition(p.topic, p.partition) for p in sorted(partitions)]
+        topics = {p.topic for p in partitions}
 
         def ask(consumer: Consumer) -> list[ClientPartition]:
             answers = consumer.committed(asked, timeout=min(seconds, ATTEMPT_SECONDS))
-            for answer in answers:
-                if answer.error is not None:
-                    raise KafkaException(answer.error)
+            if refused := [answer for answer in answers if answer.error is not None]:
+                topics.intersection_update(answer.topic for answer in refused)
+                raise KafkaException(refused[0].error)
             return answers
 
-        answers = self._ask(ask, "reading committed offsets", seconds) if asked else []
+        answers = self._ask(ask, "reading committed offsets", topics, seconds) if asked else []
         return {TopicPartition(p.topic, p.partition): (p.offset, p.metadata or "") for p in answers if p.offset >= 0}
 
     def metadata(self) -> Any:
         """What a transaction needs to know of the group. It has no members, so that does not change."""
         if self._metadata is None:  # it costs 15 ms
-            self._metadata = self._ask(lambda consumer: consumer.consumer_group_metadata(), "looking for the group")
+            self._metadata = self._ask(lambda consumer: consumer.consumer_group_metadata(), "looking for the group", ())
         return self._metadata
 
     def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
@@ -69,14 +74,21 @@ class ConsumerGroup:
             return
         if self._consumer is None:
             self.committed(offsets)  # finds the coordinator, or says why not: a commit would wait for it in silence
-        self._ask(lambda consumer: consumer.commit(offsets=committed, asynchronous=False), "committing offsets")
+        topics = {p.topic for p in offsets}
+        self._ask(lambda consumer: consumer.commit(offsets=committed, asynchronous=False), "committing offsets", topics)
 
     def close(self) -> None:
         if self._consumer is not None:
             close_client(self._consumer)
             self._consumer = None
 
-    def _ask(self, question: Callable[[Consumer], T], asking: str, seconds: float = ANSWER_SECONDS) -> T:
+    def _ask(
+        self,
+        question: Callable[[Consumer], T],
+        asking: str,
+        topics: Collection[str],
+        seconds: float = ANSWER_SECONDS,
+    ) -> T:
         if self._consumer is None:
             # A new client drops its first connection when it learns whose it is: 10 ms until the next, not 100.
             self._files = self._params.state_of_files()
@@ -90,7 +102,7 @@ class ConsumerGroup:
             if self._files != self._params.state_of_files():
                 self.close()  # a new client reads the certificates that are there now
             group = f"group {self._params.group_id}"
-            rights = {GROUP: f"READ on {group}", TOPIC: "READ on its topics"}
+            rights = {GROUP: f"{self._needs} on {group}", TOPIC: right_on(self._needs, topics)}
             raise translate(failure.args[0], f"{asking} of {group}", self._params, rights=rights) from failure
 
 

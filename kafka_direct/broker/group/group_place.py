@@ -42,7 +42,7 @@ class GroupPlace:
 
     def __init__(self, cluster: Cluster, params: ClientParams, name: str) -> None:
         self._connection = cluster.connection
-        self._group = ConsumerGroup(replace(params, group_id=name))
+        self._group = ConsumerGroup(replace(params, group_id=name), needs=cluster.needs)
         self.name = name
         self.title = f"group {name}"
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka_direct.broker.idle import IdleClients
-from kafka_direct.errors import Fenced
+from kafka_direct.errors import BrokerError, Fenced
 
 from .entries import group_client
 from .transactional_producer import TransactionalProducer
@@ -69,8 +69,9 @@ class Transaction:
         planned = plan()
         try:
             self._begin(producer, planned)
-        except Fenced:
-            # Another worker has had this id since the producer was kept, and may have saved the same batch.
+        except (Fenced, BrokerError):
+            # Another worker has had this id since the producer was kept, and may have saved the same batch. Or the
+            # producer was refused while nobody used it, and for good, for want of a right that may be there again.
             producer = self._new_producer()
             planned = plan()
             self._begin(producer, planned)
@@ -100,7 +101,8 @@ class Transaction:
         if planned.entries:
             self._send(producer.begin, planned, {})
 
-    def _send(self, send: Callable[[Iterable[Noted], Any], None], planned: Plan, added: dict[str, Any]) -> None:
+    def _send(self, send: Callable[[Iterable[Noted], Any, str], None], planned: Plan, added: dict[str, Any]) -> None:
         with group_client(self.params, self.group, is_stable=True) as client:
             metadata = client.metadata()
-        send([(p, entry.number, json.dumps(entry.note | added)) for p, entry in planned.entries.items()], metadata)
+        moved = [(p, entry.number, json.dumps(entry.note | added)) for p, entry in planned.entries.items()]
+        send(moved, metadata, self.group)

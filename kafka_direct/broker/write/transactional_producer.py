@@ -16,6 +16,7 @@ from kafka_direct.broker.failure import (
     TOPIC,
     TRANSACTIONAL_ID,
     build_client,
+    right_on,
     servers_of,
     translate,
     translate_write,
@@ -29,7 +30,7 @@ from .client_health import ClientHealth
 from .delivery import Undelivered, produce
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from kafka_direct.offsets import TopicPartition
     from kafka_direct.options import ClientParams
@@ -58,6 +59,9 @@ _FENCED = frozenset(
         KafkaError.UNKNOWN_PRODUCER_ID,
     }
 )
+_FAILED_BEFORE = frozenset({KafkaError._STATE, KafkaError._FATAL})  # noqa: SLF001
+# What becomes of the records of a transaction that has failed: not why it has.
+_PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})  # noqa: SLF001
 
 
 @public("kafka_direct.sinks")
@@ -86,6 +90,7 @@ class TransactionalProducer:
         config = params.for_transactions(writer)
         self._timeout_ms = int(str(config.get(TIMEOUT_KEY, DEFAULT_TIMEOUT_MS)))
         self._undelivered = Undelivered()
+        self._written: set[str] = set()  # the topics of this transaction's records
         own: Any = config.get("error_cb")
         self._health = ClientHealth(own)
         self._quick_seconds = min(QUICK_SECONDS, int(str(config.get(SOCKET_KEY, DEFAULT_SOCKET_MS))) / 2000)
@@ -108,20 +113,22 @@ class TransactionalProducer:
             self._client.list_topics(STATE_TOPIC, timeout=seconds)
         self._client.init_transactions(seconds)
 
-    def begin(self, moved: Iterable[Noted], group: Any) -> None:
-        """Begin a transaction with the offsets that it commits, each with its metadata. `group` is `metadata()`'s."""
+    def begin(self, moved: Iterable[Noted], metadata: Any, group: str) -> None:
+        """Begin a transaction with the offsets that it commits for a group, which is also named by its `metadata()`."""
         self._undelivered.error = None
+        self._written.clear()
         self._was_quick = False
         self._begun = time.monotonic()
         self._write_until = self._begun + WRITING_SHARE * self._timeout_ms / 1000
         self._run("beginning", lambda _: self._client.begin_transaction(), ANSWER_SECONDS)
-        self.note(moved, group)
+        self.note(moved, metadata, group)
 
-    def note(self, moved: Iterable[Noted], group: Any) -> None:
+    def note(self, moved: Iterable[Noted], metadata: Any, group: str) -> None:
         """Send offsets that the transaction commits, in the place of what it has sent of the same partitions."""
         offsets = [ClientPartition(p.topic, p.partition, offset, text) for p, offset, text in moved]
+        rights = {GROUP: f"READ on group {group}", TOPIC: right_on("READ", {p.topic for p in offsets})}
         send = self._client.send_offsets_to_transaction
-        self._run("sending offsets in", lambda seconds: send(offsets, group, seconds), ANSWER_SECONDS)
+        self._run("sending offsets in", lambda seconds: send(offsets, metadata, seconds), ANSWER_SECONDS, rights)
 
     def write(self, topic: str, records: Iterable[Any]) -> None:
         clock, ends = time.monotonic, self._write_until
@@ -155,15 +162,29 @@ class TransactionalProducer:
         return self._pass({"topic": topic} | {name: value for name, value in parts.items() if value is not None})
 
     def _pass(self, given: dict[str, Any]) -> None:
+        self._written.add(given["topic"])
         try:
             produce(self._client, **given)
         except KafkaException as failure:
-            at = given["topic"]
-            raise self._translated(failure.args[0], f"writing to topic {at}", at) from failure
+            raise self._translated(self._cause(failure.args[0]), "writing", topic=given["topic"]) from failure
         except TypeError as cause:
             raise ArgumentTypeError(
                 f"keys and values to write are text, bytes or None; in a record to {given['topic']}: {cause}."
             ) from cause
+
+    def _cause(self, error: KafkaError) -> KafkaError:
+        """Why a transaction takes no records any more. Asked to commit, the client says what has failed it before."""
+        if error.code() not in _FAILED_BEFORE:
+            return error
+        try:
+            call_within(QUICK_SECONDS, lambda: self._client.commit_transaction(QUICK_SECONDS))
+        except KafkaException as failure:
+            cause: KafkaError = failure.args[0]
+            return cause
+        except Hung:
+            self._is_hung = True
+            abandon(self._client)
+        return error
 
     def commit(self) -> None:
         clock = time.monotonic
@@ -189,7 +210,7 @@ class TransactionalProducer:
             self._client.poll(0)  # what the client has to report
         return self._was_quick and self._health.is_good
 
-    def _run(self, doing: str, call: Callable[[float], object], seconds: float) -> int:
+    def _run(self, doing: str, call: Callable[[float], object], seconds: float, rights: Mapping[int, str] = {}) -> int:
         """Make a call with the time that is left to it, again if it may be; the result is how many tries it took."""
         deadline, tries = Deadline(seconds), 1
         while True:
@@ -201,7 +222,7 @@ class TransactionalProducer:
                 if error.retriable() and not error.txn_requires_abort() and not deadline.is_over():
                     tries += 1
                     continue
-                raise self._translated(error, f"{doing} the transaction of {self._writer}") from failure
+                raise self._translated(error, f"{doing} the transaction of {self._writer}", rights) from failure
             except Hung:
                 raise self._hung(doing, seconds) from None
             return tries
@@ -217,23 +238,23 @@ class TransactionalProducer:
             servers=self._servers,
         )
 
-    def _translated(self, error: KafkaError, doing: str, topic: str = "") -> KafkaDirectError:
+    def _translated(
+        self, error: KafkaError, doing: str, rights: Mapping[int, str] = {}, topic: str = ""
+    ) -> KafkaDirectError:
         if error.code() in _FENCED:
             return Fenced(
                 f"{self._writer} has a newer producer ({error.str()}): another copy of this task, or another driver, "
                 "has taken over; nothing of this one is visible.",
                 writer=self._writer,
             )
-        if self._undelivered.error is not None:
+        writing = f"WRITE on transactional-id {self._writer}"
+        rights = {TRANSACTIONAL_ID: writing, CLUSTER: "IDEMPOTENT_WRITE on the cluster", **rights}
+        if self._written:  # only after the topics of the offsets were allowed
+            rights[TOPIC] = right_on("WRITE", self._written)
+        if self._undelivered.error is not None and self._undelivered.error.code() not in _PURGED:
             error, topic = self._undelivered.error, self._undelivered.topic
         if topic:
-            return translate_write(error, topic, self._params)
-        rights = {
-            TRANSACTIONAL_ID: f"WRITE on transactional-id {self._writer}",
-            GROUP: "READ on the group of its progress",
-            TOPIC: "READ on the topics of its source",
-            CLUSTER: "IDEMPOTENT_WRITE on the cluster",
-        }
+            return translate_write(error, topic, self._params, rights=rights)
         return translate(error, doing, self._params, rights=rights)
 
     def _too_long(self, records: str) -> ConfigError:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kafka_direct.broker.deadline import Deadline
 from kafka_direct.broker.diagnosis import diagnose
@@ -83,6 +83,8 @@ class _Writer:
                 self._serve(self._producer.poll, FULL_QUEUE_SECONDS)
                 self._check()
             except KafkaException as failure:
+                if failure.args[0].code() == KafkaError._FATAL:  # noqa: SLF001  underscored by name
+                    self._serve(self._producer.poll, 0)  # raises why
                 raise translate_write(failure.args[0], topic, self._params) from failure
 
     def _serve(self, call: Callable[[float], int], seconds: float) -> int:

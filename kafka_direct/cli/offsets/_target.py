@@ -51,6 +51,7 @@ class Target:
         self._stream: str | None = given["stream"]
         self._servers: str | None = given["bootstrap_servers"]
         self._config_file: str | None = given["command_config"]
+        self._moves_group = self.group is not None and given.get("execute", False)
         if (self.group is None) == (self.checkpoint is None):
             raise ConfigError("give --group GROUP or --checkpoint PATH: the one whose position it is.")
         if self.group is not None and not self.group.strip():
@@ -93,7 +94,7 @@ class Target:
 
         # Our errors repeat what librdkafka logs. Without a handler Python would print the log lines as well.
         logging.getLogger("kafka_direct").addHandler(logging.NullHandler())
-        return Cluster(self.params)
+        return Cluster(self.params, needs="READ" if self._moves_group else "DESCRIBE")
 
     def available(self, partitions: Collection[TopicPartition]) -> Available:
         """What the brokers have of some partitions."""

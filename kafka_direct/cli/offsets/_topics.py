@@ -33,6 +33,16 @@ class TopicFilter:
         )
 
 
+def unseen(chosen: TopicFilter) -> str:
+    """The right without which Kafka leaves a topic out of what a group has committed, and does not say so.
+
+    >>> unseen(TopicFilter.parse(["orders:0"]))
+    'DESCRIBE on topic orders'
+    """
+    names = ", ".join(topic for topic, _ in chosen.topics)
+    return f"DESCRIBE on {f'topic {names}' if names else 'its topics'}"
+
+
 def _parse(text: str) -> tuple[str, tuple[int, ...]]:
     name, colon, numbers = text.partition(":")
     parts = numbers.split(",") if colon else []

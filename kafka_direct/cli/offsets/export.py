@@ -11,7 +11,7 @@ from kafka_direct.errors import Refused
 from kafka_direct.offsets.text.listing import encode_csv, encode_json
 
 from ._target import Target, target_options
-from ._topics import TopicFilter
+from ._topics import TopicFilter, unseen
 
 EXAMPLES = """
 \b
@@ -34,7 +34,8 @@ def command(**given: Any) -> None:
     place = target.place()
     committed = {p: offset for p, offset in place.standing().committed.items() if p in topics}
     if not committed:
-        raise Refused(f"{place.title} has no position to export; check the name.")
+        seen = f", or grant this user {unseen(topics)} (kafka-acls)" if target.group is not None else ""
+        raise Refused(f"{place.title} has no position to export; check the name{seen}.")
     for line in target.heading():
         tell(line)
     say((encode_csv if given["output"] == "csv" else encode_json)(committed).removesuffix("\n"))

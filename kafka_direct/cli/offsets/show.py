@@ -14,7 +14,7 @@ from kafka_direct.offsets.operate.partition_state import measure
 
 from ._table import render_show, show_facts
 from ._target import Target, target_options
-from ._topics import TopicFilter
+from ._topics import TopicFilter, unseen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,7 +74,10 @@ def _show(target: Target, topics: TopicFilter, given: Mapping[str, Any], *, comp
     for place in target.places():
         standing = place.standing()
         if target.group is not None and not standing.committed:
-            raise Refused(f"{place.title} does not exist on Kafka, or has committed nothing; check its name.")
+            raise Refused(
+                f"{place.title} does not exist on Kafka, or has committed nothing that this user sees; check its name, "
+                f"or grant this user {unseen(topics)} (kafka-acls)."
+            )
         available = target.available(standing.partitions()) if target.has_brokers else None
         states = [state for state in measure(standing, available) if state.topic_partition in topics]
         behind = {

@@ -148,7 +148,7 @@ class KafkaSink:
         """This driver's claim, if no newer driver has one. A driver out of a checkpoint makes its own."""
 
         def take() -> KafkaClaim:
-            Cluster(self._store.params).require(Subscription.parse([self._store.topic]))
+            Cluster(self._store.params, needs="READ and WRITE").require(Subscription.parse([self._store.topic]))
             return self._store.drivers.claim(describe_driver(), time.time(), log)
 
         claim = cast("KafkaClaim", self._output.claim(take))

@@ -8,6 +8,7 @@ from kafka_direct.broker import Cluster
 from kafka_direct.broker.ask.cluster import NEW_TOPIC_SECONDS
 from kafka_direct.broker.deadline import Deadline, look_again
 from kafka_direct.errors import ConfigError
+from kafka_direct.options import Subscription
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -25,9 +26,9 @@ def require_sources(params: ClientParams, output: str, partitions: Collection[To
     cluster = Cluster(params)
 
     def missing() -> list[TopicPartition]:
-        topics = cluster.connection.list_topics()
-        numbers = {name: topics[name].partitions for name in {p.topic for p in partitions} & topics.keys()}
-        return sorted(p for p in partitions if p.partition not in numbers.get(p.topic, ()))
+        # By name: a list of all topics leaves out those that this user may not see.
+        found, _ = cluster.find_partitions(Subscription(partitions=frozenset(partitions)))
+        return sorted(set(partitions) - found)
 
     # A broker may not know a new topic yet.
     if names := look_again(missing, Deadline(NEW_TOPIC_SECONDS), is_enough=lambda missing: not missing):
