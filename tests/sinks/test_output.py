@@ -48,12 +48,6 @@ class Source(RDD):
     def groupId(self):
         return None
 
-    def getNumPartitions(self):
-        return 1
-
-    def mapPartitions(self, change):
-        return Source(*change(self._rows))
-
     def collect(self):
         return list(self._rows)
 
