@@ -446,6 +446,23 @@ def test_rows_that_end_early_are_not_saved(ssc, params, kafka, kafka_topic, kafk
     assert (results.rows(), list(positions.values())) == ([], [0])
 
 
+def test_rows_may_be_read_on_another_thread(ssc, params, kafka_topic, kafka_produce, results):
+    """As libraries do that write while they read: that this is all is still found out."""
+    topic = kafka_topic()
+
+    def insert(cursor, rows):
+        with ThreadPoolExecutor(1) as pool:
+            results.insert(cursor, pool.submit(list, rows).result())
+
+    kafka_produce(topic, ["a", "b"])
+    stream = createDirectStream(ssc, [topic], params)
+    pairs_of(stream).foreachRDD(lambda rdd: results.sink.save_partitions(rdd, insert))
+    ssc.start()
+    wait_until(results.rows, "the rows", timeout=60)
+
+    assert results.totals() == {"a": 1, "b": 1}
+
+
 opened = threading.local()
 
 

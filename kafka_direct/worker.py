@@ -45,17 +45,23 @@ def whole(rows: Iterable[T]) -> Iterator[T]:
     that for the end of the rows, and the task would commit a part of them for the whole. After the true end Spark sends
     one word more.
 
+    Call it on the thread of the task. The rows may be read on another one.
+
     Raises:
-        KafkaDirectError: Spark has ended the rows early.
+        KafkaDirectError: after the last row: Spark has ended the rows early.
         ConfigError: this is another worker than Spark's own.
     """
-    yield from rows
     received = _input()
     if received is None:
         raise ConfigError(
             "this Python worker is not Spark's own, and nothing tells a task whether it has got all of its rows; write "
             "from the driver, with save(...)."
         )
+    return _to_the_end(rows, received)
+
+
+def _to_the_end(rows: Iterable[T], received: Any) -> Iterator[T]:
+    yield from rows
     if not received.peek(1):
         raise KafkaDirectError("Spark has ended the rows of this task early; nothing of it is written.")
 

@@ -14,7 +14,7 @@ from kafka_direct.output_call import call_of, running_call
 from kafka_direct.worker import whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from kafka_direct.offsets import Batch, Loss, OffsetRange, TopicPartition
     from kafka_direct.output_call import OutputCall
@@ -24,7 +24,7 @@ class Beginnings(Protocol):
     """Where outputs have begun, as the stream's log knows it: the batches, with the ranges that were the first."""
 
     def begun(self, output: str) -> list[Batch]: ...
-    def begin(self, output: str, partitions: Collection[TopicPartition]) -> None: ...
+    def begin(self, output: str, starts: Mapping[TopicPartition, int]) -> None: ...
 
 
 @runtime_checkable

@@ -119,6 +119,18 @@ def plan_start(
     )
 
 
+def find_unnoted(
+    batch: KafkaBatch, progress: Mapping[TopicPartition, Progress], begun: Sequence[Batch], steps: Sequence[Step]
+) -> dict[TopicPartition, int]:
+    """Where the output begins, in what the stream's log does not know of it: the new `steps`, and what it has begun
+    before the log could note it, under an earlier version or another log.
+    """
+    known = {range_.topicPartition() for noted in begun for range_ in noted.ranges}
+    here = {range_.topicPartition() for range_ in batch.ranges}
+    before = {partition: stands.first for partition, stands in progress.items() if partition in here - known}
+    return before | {step.topic_partition: step.after.first for step in steps}
+
+
 def plan_advance(batch: KafkaBatch, progress: Mapping[TopicPartition, Progress], *, output: str) -> Advance:
     """Decide what a batch means for an output that stands at `progress`; `output` names it in errors.
 

@@ -11,6 +11,7 @@ from kafka_direct.sinks.progress import (
     Advance,
     Progress,
     Step,
+    find_unnoted,
     plan_advance,
     plan_query_batch,
     plan_start,
@@ -272,6 +273,16 @@ def test_a_beginning_that_a_reset_or_a_new_topic_has_replaced_is_over():
     with pytest.raises(OutOfOrder, match="where it began at 40, "):
         begins(Progress(3, 12, "a"), 49, again, **reset)
     assert begins(Progress(3, 12, "a"), 40, again, **reset) == [Progress(40, 40, "a", 50)]
+
+
+def test_the_log_is_told_of_a_beginning_that_it_does_not_know():
+    """That of a new partition, and that of an output of a version before, which noted nothing; once each."""
+    batch, before = KafkaBatch((OffsetRange("t", 0, 12, 20),)), {T0: Progress(3, 12), T1: Progress(0, 5)}
+    new = [Step(T0, None, Progress(12, 12))]
+
+    assert find_unnoted(batch, before, [], []) == {T0: 3}
+    assert find_unnoted(batch, before, [begun_at(3)], []) == {}
+    assert find_unnoted(batch, {}, [], new) == find_unnoted(batch, before, [begun_at(3)], new) == {T0: 12}
 
 
 def test_a_batch_behind_finished_ones_says_how_to_go_back():

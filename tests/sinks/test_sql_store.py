@@ -7,8 +7,9 @@ import types
 
 import pytest
 
+from kafka_direct.dstream.outputs import BatchOutputs
 from kafka_direct.errors import ArgumentTypeError, ConfigError, Fenced, OutOfOrder
-from kafka_direct.offsets import LogOwner, Loss, LossCause, OffsetRange, Origin, TopicPartition
+from kafka_direct.offsets import Batch, LogOwner, Loss, LossCause, OffsetLog, OffsetRange, Origin, TopicPartition
 from kafka_direct.sinks.batch import KafkaBatch
 from kafka_direct.sinks.sql.dialect import find_paramstyle
 from kafka_direct.sinks.sql.store import SqlOffsetStore, _pause
@@ -141,6 +142,25 @@ def test_a_first_batch_that_fails_is_not_forgotten(store, connect):
     with pytest.raises(OutOfOrder):
         store.save(claim, batch(r(9, 12), r(3, 3, 1)), write("second"))
     assert store.save(claim, batch(r(5, 9), r(0, 3, 1)), write("first"))
+
+
+def test_an_output_of_a_version_before_does_not_begin_anew(store, connect, tmp_path):
+    """That version noted nothing in the stream's log; the next batch notes where the output began."""
+    log = OffsetLog(str(tmp_path), "s")
+
+    def save(id_, start, *, noted=True):
+        planned = Batch(id=id_, ranges=(r(start, start + 2),), times=(id_,))
+        source = types.SimpleNamespace(outputs=lambda: BatchOutputs(log.outputs, planned) if noted else None)
+        given, claim = KafkaBatch(planned.ranges, rdd=source), store.claim("me")
+        return not store.is_saved(claim, given) and store.save(claim, given, write("a", "b"))
+
+    assert save(0, 4, noted=False)
+    assert save(1, 6)
+    with connect() as connection:
+        connection.execute("DELETE FROM kafka_direct_offsets")  # it failed over to a replica that lacks all
+
+    with pytest.raises(OutOfOrder, match="knows nothing of t-0, where it began at 4, "):
+        save(2, 8)
 
 
 def test_a_start_that_is_noted_elsewhere_meanwhile_is_fine(store, connect):

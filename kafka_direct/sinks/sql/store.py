@@ -17,7 +17,7 @@ from uuid import uuid4
 from kafka_direct.checkpointed import persisted
 from kafka_direct.errors import ArgumentTypeError, ConfigError, Fenced
 from kafka_direct.sinks.output import Claim
-from kafka_direct.sinks.progress import Advance, plan_start, saved_positions
+from kafka_direct.sinks.progress import Advance, find_unnoted, plan_start, saved_positions
 
 from .dialect import PLACEHOLDERS, CameFirst, came_first, find_paramstyle
 from .drivers import NO_LOG
@@ -217,10 +217,10 @@ def _pause(attempt: int) -> float:
 
 def _save_start(session: Session, claim: Claim, batch: KafkaBatch) -> None:
     log, name = batch.beginnings(), session.output
-    begun = [] if log is None else log.begun(name)
-    steps = plan_start(batch, session.owned_progress(claim, batch), begun, output=session.title)
-    if log is not None and steps:  # the log knows of it first: a database may forget
-        log.begin(name, [step.topic_partition for step in steps])
+    begun, progress = [] if log is None else log.begun(name), session.owned_progress(claim, batch)
+    steps = plan_start(batch, progress, begun, output=session.title)
+    if log is not None and (starts := find_unnoted(batch, progress, begun, steps)):
+        log.begin(name, starts)  # first: a database may forget
     _advance(session, claim, Advance(steps, is_new=False), write=lambda _: None)
 
 
