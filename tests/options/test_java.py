@@ -353,3 +353,12 @@ def test_a_password_from_jaas_stays_a_secret():
 
     assert params.literal_secrets() == ("sasl.password",)
     assert "hunter2" not in repr(params)
+
+
+def test_a_comment_in_jaas_ends_where_java_ends_it():
+    """A carriage return alone is the end of a line, too."""
+    params = ClientParams.parse(
+        {"bootstrap.servers": "b:9092", "sasl.jaas.config": 'x.PlainLoginModule required // x\r username="a" password="b";'}
+    )
+
+    assert dict(params.entries)["sasl.username"] == "a"
