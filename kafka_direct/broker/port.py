@@ -60,7 +60,12 @@ def look_at(address: str, trust: ssl.SSLContext | None, seconds: float) -> Port:
             pass  # it says nothing about SASL
     # Only an answer in plain text shows that there is no TLS: a slow port, or one that went away, may have it.
     is_plain = not is_tls and mechanisms is not None
-    return Port(address=address, is_tls=True if is_tls else False if is_plain else None, distrust=distrust, mechanisms=mechanisms)
+    return Port(
+        address=address,
+        is_tls=True if is_tls else False if is_plain else None,
+        distrust=distrust,
+        mechanisms=mechanisms,
+    )
 
 
 def trust_of(config: Mapping[str, Any]) -> ssl.SSLContext | None:
