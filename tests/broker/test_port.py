@@ -24,7 +24,7 @@ def test_a_port_that_says_nothing_of_kafka_is_not_called_plain(answer):
 
 @pytest.mark.parametrize("value", ["false", "False", "0", "f"])
 def test_each_false_of_librdkafka_takes_any_certificate(value):
-    """librdkafka has three spellings of false."""
+    """Librdkafka has three spellings of false."""
     trust = trust_of(ANY | {"enable.ssl.certificate.verification": value})
 
     assert trust is not None
@@ -33,7 +33,7 @@ def test_each_false_of_librdkafka_takes_any_certificate(value):
 
 @pytest.mark.parametrize("place", ["probe", "/etc/ssl/certs"])
 def test_authorities_in_a_folder_are_read(place):
-    """librdkafka takes a folder, and 'probe' for the system's authorities."""
+    """Librdkafka takes a folder, and 'probe' for the system's authorities."""
     trust = trust_of({"security.protocol": "SSL", "ssl.ca.location": place})
 
     assert trust is not None

@@ -18,7 +18,7 @@ def test_what_is_no_token_is_told(given):
 
 
 def test_an_expired_token_is_told_without_the_token():
-    """librdkafka refuses it without a word."""
+    """Librdkafka refuses it without a word."""
     callback = TokenCallback(lambda _: ("hunter2", time.time() - 1))
 
     with pytest.raises(ValueError, match="has expired already"):
