@@ -10,6 +10,7 @@ import socket
 import ssl
 import struct
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 _SASL_HANDSHAKE, _ANY_MECHANISM = 17, b"?"
 _UNSUPPORTED_MECHANISM, _ILLEGAL_STATE = 33, 34
 _LONGEST_ANSWER = 10_000
+_FALSE = ("false", "f", "0")  # as librdkafka reads them
+_SYSTEM = "probe"  # librdkafka's word for the system's authorities, in ssl.ca.location
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,19 +58,30 @@ def look_at(address: str, trust: ssl.SSLContext | None, seconds: float) -> Port:
                         mechanisms = _mechanisms(stream)
         except OSError:
             pass  # it says nothing about SASL
-    return Port(address=address, is_tls=is_tls, distrust=distrust, mechanisms=mechanisms)
+    # Only an answer in plain text shows that there is no TLS: a slow port, or one that went away, may have it.
+    is_plain = not is_tls and mechanisms is not None
+    return Port(
+        address=address,
+        is_tls=True if is_tls else False if is_plain else None,
+        distrust=distrust,
+        mechanisms=mechanisms,
+    )
 
 
 def trust_of(config: Mapping[str, Any]) -> ssl.SSLContext | None:
     """How a client with this configuration checks a broker's certificate; None if it speaks plain text."""
     if not str(config.get("security.protocol", "")).lower().endswith("ssl"):
         return None
-    if str(config.get("enable.ssl.certificate.verification", "true")).lower() == "false":
+    if str(config.get("enable.ssl.certificate.verification", "true")).lower() in _FALSE:
         return _any_certificate()
     context = ssl.create_default_context()
-    if "ssl.ca.location" in config or "ssl.ca.pem" in config:
+    place, text = config.get("ssl.ca.location"), config.get("ssl.ca.pem")
+    if place == _SYSTEM:
+        place = None
+    if place is not None or text is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.load_verify_locations(config.get("ssl.ca.location"), cadata=config.get("ssl.ca.pem"))
+        is_folder = place is not None and Path(place).is_dir()
+        context.load_verify_locations(None if is_folder else place, place if is_folder else None, text)
     context.check_hostname = str(config.get("ssl.endpoint.identification.algorithm", "https")).lower() == "https"
     return context
 
@@ -87,7 +101,7 @@ def _handshake(plain: socket.socket, trust: ssl.SSLContext, host: str) -> tuple[
     except ssl.SSLError as error:
         return "", "ALERT" in (error.reason or "")  # an alert is TLS; anything else is not
     except OSError:
-        return "", False
+        return "", False  # it went away, or was too slow
     return "", True
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,8 +19,19 @@ class TokenCallback:
     def __call__(self, config: str) -> Any:
         try:
             token = self._function(config)
+            _check(token)
         except Exception as error:
             self.failure = f"{type(error).__name__}: {error}".rstrip(".")
             raise
         self.failure = ""
         return token
+
+
+def _check(token: Any) -> None:
+    """confluent-kafka takes no other, and does not say why. The message shows nothing of the token."""
+    match token:
+        case (str(), int() | float() as expires, *_):
+            if expires <= time.time():
+                raise ValueError("its token has expired already; give the time in seconds since 1970")
+        case _:
+            raise TypeError("it must return (token, seconds since 1970 when it expires)")

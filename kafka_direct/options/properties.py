@@ -9,6 +9,7 @@ from kafka_direct.errors import ConfigError
 _SEPARATOR = re.compile(r"(?<!\\)(?:\\\\)*(?P<gap>[ \t\f]*[=:][ \t\f]*|[ \t\f]+)")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.|$)", re.DOTALL)
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "f": "\f"}
+_LINE_END = re.compile(r"\r\n|\r|\n")  # Java's; str.splitlines has more of them
 _SPACE = " \t\f"
 
 
@@ -36,7 +37,7 @@ def parse_properties(text: str) -> dict[str, str]:
 def _logical_lines(text: str) -> list[tuple[int, str]]:
     lines: list[tuple[int, str]] = []
     continued = False
-    for number, raw in enumerate(text.splitlines(), start=1):
+    for number, raw in enumerate(_LINE_END.split(text), start=1):
         line = raw.lstrip(_SPACE)
         if not continued and (not line or line[0] in "#!"):
             continue

@@ -353,3 +353,25 @@ def test_a_password_from_jaas_stays_a_secret():
 
     assert params.literal_secrets() == ("sasl.password",)
     assert "hunter2" not in repr(params)
+
+
+def test_a_comment_in_jaas_ends_where_java_ends_it():
+    """A carriage return alone is the end of a line, too."""
+    params = ClientParams.parse(
+        {
+            "bootstrap.servers": "b:9092",
+            "sasl.jaas.config": 'x.PlainLoginModule required // x\r username="a" password="b";',
+        }
+    )
+
+    assert dict(params.entries)["sasl.username"] == "a"
+
+
+@pytest.mark.parametrize("between", ["\n", " ", ""])
+def test_pem_in_one_line_gets_its_lines(between):
+    """Java takes it so, and a properties file has it so; OpenSSL wants lines."""
+    pem = f"-----BEGIN CERTIFICATE-----{between}{'YWJj' * 20}{between}-----END CERTIFICATE-----{between}"
+    params = SERVERS | {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": pem * 2}
+    lines = ClientParams.parse(params).resolved()["ssl.ca.pem"].splitlines()
+
+    assert [len(line) for line in lines] == [27, 64, 16, 25] * 2

@@ -49,3 +49,14 @@ def test_refusals_show_no_value(text, said):
         parse_properties(text)
 
     assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize("character", ["\f", "\v", "\x1c", "\x85", "\u2028"])
+def test_only_java_s_ends_of_lines_end_a_line(character):
+    """Python has more of them, and a password may have one."""
+    assert parse_properties(f"a=b{character}c\r\nd=e\rf=g\nh=i") == {
+        "a": f"b{character}c",
+        "d": "e",
+        "f": "g",
+        "h": "i",
+    }

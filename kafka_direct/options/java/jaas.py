@@ -17,7 +17,7 @@ _FLAGS = ("required", "requisite", "sufficient", "optional")
 
 # Java's StreamTokenizer, as Kafka sets it up: two quotes with backslash escapes, and two kinds of comments.
 _TOKEN = re.compile(
-    r"""(?P<skip>\s+|//[^\n]*|/\*.*?\*/)
+    r"""(?P<skip>\s+|//[^\r\n]*|/\*.*?\*/)
     |(?P<quoted>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')
     |(?P<mark>[=;])
     |(?P<word>[^\s=;"'/]+)""",

@@ -9,6 +9,7 @@ chain in one text, an encrypted key, and one PEM file that holds a key and its c
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from kafka_direct.errors import ConfigError
@@ -23,6 +24,9 @@ TRUST, TRUST_PASSWORD = "ssl.truststore.location", "ssl.truststore.password"
 KEYS, KEYS_PASSWORD, KEY_PASSWORD = "ssl.keystore.location", "ssl.keystore.password", "ssl.key.password"
 # What of Java's stays until a client is built; the other keys are librdkafka's too.
 LATE_KEYS = (TRUST, TRUST_PASSWORD)
+PEM_KEYS = frozenset({"ssl.ca.pem", "ssl.key.pem", "ssl.certificate.pem"})
+_LINE = 64  # characters of PEM
+_PEM = re.compile(r"-----BEGIN (?P<label>[A-Z0-9 ]+)-----(?P<body>[A-Za-z0-9+/=\s]+)-----END (?P=label)-----\s*")
 _READ = ("", "JKS", "PKCS12", "PEM")  # what Java and kafka_direct can read
 
 
@@ -82,6 +86,23 @@ def read_stores(config: MutableMapping[str, Any]) -> None:
             for key in (KEYS, KEYS_PASSWORD, KEY_PASSWORD):
                 config.pop(key, None)
             config.update({"ssl.key.pem": own.key, "ssl.certificate.pem": own.chain})
+    for key in PEM_KEYS & config.keys():
+        config[key] = in_lines(str(config[key]))
+
+
+def in_lines(text: str) -> str:
+    r"""Give PEM its lines back, which OpenSSL wants. Java takes it in one, as a properties file has it.
+
+    >>> in_lines("-----BEGIN CERTIFICATE----- YWJj -----END CERTIFICATE-----")
+    '-----BEGIN CERTIFICATE-----\nYWJj\n-----END CERTIFICATE-----\n'
+    """
+    return _PEM.sub(_in_lines, text)
+
+
+def _in_lines(found: re.Match[str]) -> str:
+    body = "".join(found["body"].split())
+    lines = (body[at : at + _LINE] for at in range(0, len(body), _LINE))
+    return "\n".join((f"-----BEGIN {found['label']}-----", *lines, f"-----END {found['label']}-----\n"))
 
 
 def _kind(given: MutableMapping[str, Any], key: str) -> str:
