@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -50,6 +51,7 @@ _MAY_BE_IDEMPOTENT: dict[str, Callable[[str], bool]] = {
 }
 RESETS = {"beginning": "earliest", "smallest": "earliest", "earliest": "earliest"}
 RESETS |= {"end": "latest", "largest": "latest", "latest": "latest", "error": "error", "none": "error"}
+_PROTOCOL = re.compile(r"(?:(?<=^)|(?<=,))\s*[A-Za-z_]+://")
 _BOOLEANS = BOOLEANS | {"t": True, "1": True, "f": False, "0": False}  # librdkafka's
 ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 
@@ -282,13 +284,15 @@ def _move_servers(given: dict[str, Any]) -> None:
         return
     if not isinstance(servers, str) or not servers.strip(", "):
         raise ConfigError("kafkaParams needs bootstrap.servers; give the brokers as 'host:9092,host:9092'.")
-    for server in filter(None, map(str.strip, servers.split(","))):
+    # Java ignores a protocol before an address, and librdkafka takes none that is not security.protocol's.
+    given["bootstrap.servers"] = _PROTOCOL.sub("", servers)
+    for server in filter(None, map(str.strip, given["bootstrap.servers"].split(","))):
         _check_server(server)
 
 
 def _check_server(server: str) -> None:
-    """Librdkafka takes a port that is no number for port 0, and then finds nobody there."""
-    host, colon, port = server.rpartition("://")[2].rpartition(":")
+    """Refuse a port that is no number: librdkafka takes it for port 0, and then finds nobody there."""
+    host, colon, port = server.rpartition(":")
     is_address = colon and not host.endswith("]") and ":" in host and not host.startswith("[")  # IPv6 without a port
     if colon and not is_address and not port.endswith("]") and not (port.isdecimal() and 0 < int(port) < 65536):
         raise ConfigError(f"bootstrap.servers has {server!r}, whose port is no number from 1 to 65535; correct it.")

@@ -408,3 +408,10 @@ def test_a_place_is_no_secret_in_the_configuration_of_our_own_logins():
 
     assert ClientParams.parse(SERVERS | ours).literal_secrets() == ()
     assert ClientParams.parse(SERVERS | theirs).literal_secrets() == ("sasl.oauthbearer.config",)
+
+
+def test_a_protocol_before_an_address_is_left_out():
+    """As in Java; librdkafka would refuse one that is not that of security.protocol, in its log alone."""
+    params = ClientParams.parse({"bootstrap.servers": "PLAINTEXT://a:1, SASL_SSL://b:2,[::1]:3,c"})
+
+    assert params.for_admin()["bootstrap.servers"] == "a:1,b:2,[::1]:3,c"
