@@ -57,7 +57,9 @@ def test_unreachable_brokers_are_named_in_bounded_time():
     """With no broker at the address, the first question ends within its limit and says which address that was."""
     cluster = Cluster(ClientParams.parse({"bootstrap.servers": "127.0.0.1:1"}))
     began = time.monotonic()
-    with pytest.raises(BrokerUnavailable, match=r"127\.0\.0\.1:1 while describing orders.*Connection refused"):
+    with pytest.raises(
+        BrokerUnavailable, match=r"127\.0\.0\.1:1 while describing orders: nothing answers at 127\.0\.0\.1:1"
+    ):
         cluster.find_available(Subscription.parse(["orders"]))
     assert time.monotonic() - began < 30
 

@@ -221,7 +221,7 @@ def test_worker_keeps_its_consumers(sc, params, written):
         next(records)
         records.close()
         kept = reader.idle_consumers.kept()
-        yield sum(params == client_params and build is build_fastest for (params, _, build), _ in kept)
+        yield sum(params == client_params and build is build_fastest for (params, _, _, build), _ in kept)
 
     # One for the first range of a worker, of which nothing is known, and one for all the others: each is one fetch.
     assert max(rdd.mapPartitions(clients).collect()) <= 2
