@@ -42,8 +42,7 @@ def diagnose(params: ClientParams, complaint: str) -> Diagnosis | None:
     servers = [server.strip() for server in str(config.get("bootstrap.servers", "")).split(",") if server.strip()]
     found = None
     for server in servers[:MOST_PORTS]:
-        address = server.rpartition("://")[2]
-        address = address if re.search(r":\d+$", address) else f"{address}:9092"
+        address = server if re.search(r":\d+$", server) else f"{server}:9092"
         found = explain(look_at(address, trust, SECONDS), config, complaint)
         if found is not None and found.is_final:
             break
