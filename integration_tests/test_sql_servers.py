@@ -17,6 +17,7 @@ from databases import batch
 from kafka_direct.errors import ConfigError, Fenced, OutOfOrder
 from kafka_direct.offsets import LogOwner, TopicPartition
 from kafka_direct.sinks.sql.dialect import came_first
+from kafka_direct.sinks.sql.rows import Rows
 
 T0 = TopicPartition("t", 0)
 OLD_TABLE = (
@@ -93,10 +94,11 @@ def test_copies_of_tasks_at_the_same_time_write_once(database, is_known):
 
         def work(n, start=start):
             partition, name = n % 2, f"{n % 2}-{start}"
-            copy = database.store()
+            copy, gone = database.store(), Rows("ab", kept=1)
+            list(gone)  # no attempt has them again
             for _ in range(4):  # spark.task.maxFailures
                 try:
-                    saved = copy.save(claim, batch(start, start + 2, partition), database.write(name), lambda: False)
+                    saved = copy.save(claim, batch(start, start + 2, partition), database.write(name), gone)
                 except Exception as error:
                     if not came_first(error):
                         raise

@@ -12,6 +12,7 @@ from kafka_direct.errors import ArgumentTypeError, ConfigError, Fenced, OutOfOrd
 from kafka_direct.offsets import Batch, LogOwner, Loss, LossCause, OffsetLog, OffsetRange, Origin, TopicPartition
 from kafka_direct.sinks.batch import KafkaBatch
 from kafka_direct.sinks.sql.dialect import find_paramstyle
+from kafka_direct.sinks.sql.rows import Rows
 from kafka_direct.sinks.sql.store import SqlOffsetStore, _pause
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -53,6 +54,30 @@ def test_results_and_offsets_arrive_together(store, connect):
     assert store.save(claim, batch(r(0, 2), r(7, 8, 1)), write("a", "b", "c"))
     assert results(connect) == ["a", "b", "c"]
     assert store.positions() == {T0: 2, T1: 8}
+
+
+def test_rows_are_fetched_before_locks_are_held(store, connect):
+    """Fetching takes time. Another task of the same database writes meanwhile; SQLite has one writer at a time."""
+
+    def fetched():
+        with connect() as other:
+            other.execute("PRAGMA busy_timeout = 0")
+            other.execute("INSERT INTO results VALUES ('of another task')")
+        yield from "ab"
+
+    def insert(cursor):
+        write(*rows)(cursor)
+
+    rows, claim = Rows(fetched()), store.claim("me")
+    assert store.save(claim, batch(r(0, 2)), insert, rows)
+    assert results(connect) == ["of another task", "a", "b"]
+
+
+def test_a_batch_that_is_saved_fetches_nothing(store):
+    """A task that runs again sees that its rows are there, and reads none."""
+    claim = store.claim("me")
+    store.save(claim, batch(r(0, 1)), write("a"))
+    assert not store.save(claim, batch(r(0, 1)), write("a"), Rows(pytest.fail(str(n)) for n in range(1)))
 
 
 def test_the_rows_of_other_versions_can_be_read(store, connect):
@@ -535,15 +560,15 @@ def test_a_transaction_that_came_second_is_done_again(store, connect, moment):
 
 def test_what_cannot_be_written_again_is_not(store, connect):
     """Rows that are consumed: the error comes out, nothing is saved, and Spark runs the task again."""
-    claim, calls = store.claim("me"), []
+    claim, calls, rows = store.claim("me"), [], Rows("ab", kept=1)
 
     def write_row(cursor):
-        calls.append(cursor)
+        calls.append(list(rows))
         raise Busy
 
     with pytest.raises(Busy):
-        store.save(claim, batch(r(0, 2)), write_row, lambda: False)
-    assert len(calls) == 1
+        store.save(claim, batch(r(0, 2)), write_row, rows)
+    assert calls == [["a", "b"]]
     assert store.save(claim, batch(r(0, 2)), write("a"))
 
 

@@ -6,6 +6,7 @@ the first ones are kept. If there are more, the task fails, and Spark runs it ag
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -34,6 +35,11 @@ class Rows:
     def can_repeat(self) -> bool:
         """Whether all that was read is still here."""
         return self._is_whole
+
+    def read_ahead(self) -> None:
+        """Read as many as are kept. Done before a transaction holds locks, it keeps no other one waiting."""
+        for _ in islice(self, self._kept):
+            pass
 
     def __iter__(self) -> Iterator[Any]:
         yield from tuple(self._read)

@@ -95,7 +95,7 @@ class SqlSink:
 
         def save(part: KafkaBatch, rows: Iterator[Any]) -> bool:
             again = Rows(rows)
-            return store.save(claim, part, lambda cursor: write(cursor, iter(again)), again.can_repeat)
+            return store.save(claim, part, lambda cursor: write(cursor, iter(again)), again)
 
         written = batch.save_parts(rdd, save)
         self._output.note_saved(batch.rdd)

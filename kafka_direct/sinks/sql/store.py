@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kafka_direct.offsets import LogOwner, SavedPositions
     from kafka_direct.sinks.batch import KafkaBatch
 
+    from .rows import Rows
     from .trial import Trial
 
     T = TypeVar("T")
@@ -150,13 +151,11 @@ class SqlOffsetStore:
 
         return self._transact(look)
 
-    def save(
-        self, claim: Claim, batch: KafkaBatch, write: Write, can_repeat: Callable[[], bool] = lambda: True
-    ) -> bool:
+    def save(self, claim: Claim, batch: KafkaBatch, write: Write, rows: Rows | None = None) -> bool:
         """Call `write(cursor)` and save the progress, in one transaction. False, and no call, if the batch is saved.
 
-        If another transaction came first, all is done again, `write` too. If that `can_repeat` no more, the database's
-        error comes out.
+        If another transaction came first, all is done again, `write` too. If `rows`, which it writes, cannot be read
+        again, the database's error comes out.
 
         Raises:
             Fenced: another driver has taken over, or has saved a part of the batch.
@@ -170,9 +169,12 @@ class SqlOffsetStore:
                     write(cursor)
                 self._trial().stand_write(session)
 
-            return _advance(session, claim, session.plan(claim, batch), write_in)
+            advance = session.plan(claim, batch)
+            if advance.is_new and rows is not None:
+                rows.read_ahead()  # before `_advance` takes the lock of the partition's row
+            return _advance(session, claim, advance, write_in)
 
-        return self._transact(save, can_repeat=can_repeat)
+        return self._transact(save, can_repeat=(lambda: True) if rows is None else rows.can_repeat)
 
     def _transact(
         self, run: Callable[[Session], T], *, needs_table: bool = False, can_repeat: Callable[[], bool] = lambda: True
