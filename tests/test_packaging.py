@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import os
 import shutil
 import subprocess
@@ -16,6 +17,8 @@ from zipfile import ZipFile
 import pytest
 
 from kafka_direct.broker.fetch import librdkafka
+from scripts import release
+from scripts.wheels import wheel as wheel_file
 from scripts.wheels.library import ROOM, compile_loops, functions
 from scripts.wheels.target import Target
 from scripts.wheels.wheel import file_name, with_library
@@ -159,6 +162,13 @@ def test_a_wheel_of_a_platform_serves_every_python(plain_wheel, tmp_path):
     assert f"Root-Is-Purelib: false\nTag: py3-none-{target.tag}\n" in text
     installed = run("pip", "install", "--no-deps", "--no-index", "--target", str(tmp_path / "pip"), str(path))
     assert installed.returncode == 0, installed.stderr
+
+
+@pytest.mark.parametrize("module", [release, wheel_file], ids=lambda module: module.__name__)
+def test_doctests(module):
+    """Every doctest gives what it shows."""
+    assert doctest.testmod(module).failed == 0
+    assert doctest.testmod(module).attempted > 0
 
 
 def test_a_library_shows_the_functions_that_are_called():

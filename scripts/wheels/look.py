@@ -37,14 +37,12 @@ def faults(path: Path, plain: Path, target: Target | None) -> list[str]:
 
 
 def _faults_of_content(wheel: ZipFile, plain: ZipFile, library: list[str]) -> list[str]:
-    added = sorted(set(wheel.namelist()) - set(plain.namelist()))
-    lost = sorted(set(plain.namelist()) - set(wheel.namelist()))
-    changed = [name for name in plain.namelist() if name not in lost and wheel.read(name) != plain.read(name)]
-    expected = ["RECORD", "WHEEL"] if library else []
-    found = [] if added == library else [f"has {added} beside Python's modules, not {library}"]
-    found += [f"lacks {lost}"] if lost else []
-    found += [] if sorted(name.split("/")[-1] for name in changed) == expected else [f"changes {changed}"]
-    return found
+    compiled = [name for name in wheel.namelist() if name.endswith((".so", ".dylib", ".dll", ".pyd"))]
+    others = {name for name in wheel.namelist() if name not in compiled}
+    found = _differ("libraries", compiled, library)
+    found += _differ("other files", sorted(others), sorted(plain.namelist()))
+    same = others.intersection(name for name in plain.namelist() if not name.endswith(("/RECORD", "/WHEEL")))
+    return found + _differ("changed files", [name for name in sorted(same) if wheel.read(name) != plain.read(name)], [])
 
 
 def _faults_of_tags(wheel: ZipFile, path: Path) -> list[str]:
