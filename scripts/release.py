@@ -29,7 +29,7 @@ def main() -> None:
 
     before = _git("rev-parse", "HEAD")
     _run(sys.executable, "-m", "towncrier", "build", "--yes", "--version", version)
-    CHANGELOG.write_text(joined(CHANGELOG.read_text()))
+    CHANGELOG.write_text(joined(CHANGELOG.read_text().lstrip()))  # towncrier puts empty lines before it
     _git("commit", "--quiet", "--all", "--message", f"release: {version}")
     _git("tag", "--annotate", tag, "--message", f"kafka_direct {version}")
     print(f"Committed and tagged {tag}. To take it back: git tag -d {tag} && git reset --hard {before}", flush=True)
