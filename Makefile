@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit integration lint format crash kills stores moments laws mutants bench bench-planning bench-sinks logins clean test-jvm
+.PHONY: help demo test unit integration lint format crash kills stores moments laws mutants wheels wheel-trial wheels-arm64 release bench bench-planning bench-sinks logins clean test-jvm
 
 ##@ Use
 demo: ready  ## A real Spark job reads a real Kafka, is killed, and goes on where it stood
@@ -72,12 +72,25 @@ bench-sinks: ready  ## What exactly-once costs: each sink against the same job w
 logins: ready  ## Each login at each door on secured brokers, and the picture of it in docs/security.md
 	@$(BIN)/python docs/images/draw_logins.py docs/images/logins.png
 
+##@ Release
+wheels: $(VENV)-release/.installed  ## A source distribution and a wheel for each platform into dist/, from this machine (2 minutes)
+	@$(VENV)-release/bin/python -m scripts.wheels
+
+wheel-trial: ready  ## The wheel in dist/ on a machine without a compiler: installed, and the first counts, in a minute
+	@$(BIN)/python -m scripts.wheels.trial
+
+wheels-arm64: ready  ## The ARM wheel in dist/ reads records under QEMU (minutes; downloads Debian packages)
+	@$(BIN)/python -m scripts.wheels.arm64
+
+release: $(VENV)-release/.installed  ## Changelog, tag, wheels and checksums of VERSION=0.2.0, on this machine; nothing is uploaded
+	@$(VENV)-release/bin/python -m scripts.release $(VERSION)
+
 ##@ Housekeeping
 clean:  ## Remove the virtual environment and caches of this folder
-	rm -rf $(VENV) $(VENV)-jvm $(VENV)-peers .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage *.egg-info
+	rm -rf $(VENV) $(VENV)-jvm $(VENV)-peers $(VENV)-release .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage *.egg-info
 
 help:  ## This list
-	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: ready java
 ready: java $(VENV)/.installed
@@ -96,6 +109,14 @@ $(VENV)/.installed: pyproject.toml
 	@echo "Setting up $(VENV) (once; a minute or two) ..."
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+# What builds and checks a release. The package is not in it: it is built from here.
+$(VENV)-release/.installed: pyproject.toml
+	@sh scripts/require-python $(PYTHON)
+	@$(PYTHON) -m venv $(VENV)-release
+	@$(VENV)-release/bin/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	@$(VENV)-release/bin/python -m pip install --quiet --disable-pip-version-check --group release
 	@touch $@
 
 # The other clients have requirements of their own. One that cannot be had here is left out of the report.

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from importlib.metadata import version
 from typing import Any
 
 import click
 
 from kafka_direct.errors import ConfigError, KafkaDirectError, Refused
 
-from .talk import printable
+from .talk import printable, say
 
 # Each group's name, where it is, and its line in `kafka-direct --help`, which does not import it.
 _GROUPS = {
@@ -55,8 +56,25 @@ class _LazyGroup(click.Group):
             raise _Failure(error, 1) from error
 
 
+def _say_version(context: click.Context, _: click.Parameter, is_asked: bool) -> None:  # noqa: FBT001
+    if not is_asked or context.resilient_parsing:
+        return
+    from kafka_direct.broker.fetch.librdkafka import load_librdkafka  # noqa: PLC0415 - only where it is asked
+
+    say(f"kafka-direct, version {version('kafka-direct')}")
+    say(f"compiled loops: {'no' if load_librdkafka() is None else 'yes'}")
+    context.exit()
+
+
 @click.group(name="kafka-direct", cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="kafka-direct", prog_name="kafka-direct")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_say_version,
+    help="Show the version, and whether records are read by the compiled loops.",
+)
 def main() -> None:
     """Tools for Kafka streams in PySpark.
 

@@ -1,7 +1,7 @@
 """librdkafka's own functions, which confluent-kafka's objects wrap, and the compiled loops of records.c.
 
 Only public functions are used, of the same library that confluent-kafka has loaded. If anything is missing, such as the
-compiled part because there was no compiler, there is no `Librdkafka`, and records are read as messages.
+compiled part where neither a wheel nor a compiler gave it, there is no `Librdkafka`, and records are read as messages.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import ctypes
 import importlib.machinery
 import logging
 import os
+import sys
 from ctypes import POINTER, c_char_p, c_int, c_int32, c_int64, c_size_t, c_ssize_t, c_void_p, py_object
 from functools import cache
 from pathlib import Path
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 SWITCH = "KAFKA_DIRECT_COMPILED"  # an environment variable; 0 reads records as messages
 MAJOR_VERSION = 2  # of librdkafka, with which the functions and the layout of messages were tested
+# The loops, as a compiler on this machine names them for one Python, and as a wheel has them for all (scripts/wheels).
+_SUFFIXES = (*importlib.machinery.EXTENSION_SUFFIXES, {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so"))
 
 log = logging.getLogger("kafka_direct")
 
@@ -87,8 +90,7 @@ class Librdkafka:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        # The extension is linked with librdkafka, so its handle finds the functions wherever the library lies.
-        self.client = _declared(ctypes.CDLL(cimpl.__file__), _SIGNATURES)
+        self.client = _declared(ctypes.CDLL(str(_client_path())), _SIGNATURES)
         self.loops = _declared(ctypes.CDLL(str(path)), _LOOPS)
         self.object_loops = _declared(ctypes.PyDLL(str(path)), _OBJECT_LOOPS)
         called = (
@@ -100,6 +102,26 @@ class Librdkafka:
             ctypes.pythonapi.PyList_SetItem,
         )
         self.loops.kafka_direct_bind(*(ctypes.cast(function, c_void_p) for function in called))
+        self._check()
+
+    def _check(self) -> None:
+        """Two records of our own go through the loops: what cannot count and copy them reads no others.
+
+        Raises:
+            ImportError: they come out as something else.
+        """
+        text = "z\u00e9ro"
+        value = ctypes.create_string_buffer(text.encode())
+        full = Record(value=ctypes.addressof(value), value_size=len(text.encode()), offset=41)
+        bare = Record(error=1, offset=42)
+        records = (c_void_p * 2)(ctypes.addressof(full), ctypes.addressof(bare))
+        found, offsets, texts = Survey(), (c_int64 * 2)(), [None, None]
+        self.loops.kafka_direct_survey(records, 2, ctypes.byref(found))
+        self.loops.kafka_direct_offsets(records, 2, offsets)
+        self.object_loops.kafka_direct_objects(records, 2, False, True, texts)
+        sums = [getattr(found, name) for name, _ in Survey._fields_]
+        if (sums, list(offsets), texts) != ([1, 0, 2, len(text.encode()), 1], [41, 42], [text, None]):
+            raise ImportError(f"two records come out as {sums}, {list(offsets)}, {texts}")
 
 
 @cache
@@ -107,21 +129,35 @@ def load_librdkafka() -> Librdkafka | None:
     """None if it cannot be loaded; the log says why. A loaded library stays until the process ends."""
     if os.environ.get(SWITCH) == "0":
         return None
-    suffixes = importlib.machinery.EXTENSION_SUFFIXES
-    found = [path for suffix in suffixes if (path := Path(__file__).with_name(f"_records{suffix}")).exists()]
+    found = [path for suffix in _SUFFIXES if (path := Path(__file__).with_name(f"_records{suffix}")).exists()]
     if not found:
-        log.info("kafka_direct was built without its compiled part (no C compiler); records are read slower")
+        log.info("kafka_direct has no compiled part here (no wheel with one, no C compiler); records are read slower")
         return None
     try:
         library = Librdkafka(found[0])
         version = library.client.rd_kafka_version() >> 24
-    except (OSError, AttributeError) as reason:
+    except (OSError, AttributeError, ImportError) as reason:
         log.warning("the compiled part of kafka_direct cannot be used (%s); records are read slower", reason)
         return None
     if version != MAJOR_VERSION:
         log.warning("librdkafka %d is not supported yet; records are read slower", version)
         return None
     return library
+
+
+def _client_path() -> Path:
+    """The library whose handle finds librdkafka's functions.
+
+    It is confluent-kafka's extension, as it is linked with librdkafka, wherever that lies. Windows looks for a name in
+    no library but the one that is asked, so there it is librdkafka itself, which the extension has loaded.
+    """
+    extension = Path(cimpl.__file__)
+    if sys.platform != "win32":
+        return extension
+    found = list(extension.parents[1].glob("confluent_kafka.libs/librdkafka-*.dll"))
+    if len(found) != 1:
+        raise ImportError(f"{len(found)} librdkafka beside confluent-kafka, where one is expected")
+    return found[0]
 
 
 def _declared(library: ctypes.CDLL, signatures: Mapping[str, tuple[type | None, tuple[type, ...]]]) -> ctypes.CDLL:

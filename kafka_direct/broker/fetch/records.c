@@ -9,6 +9,12 @@
 #include <stdint.h>
 #include <string.h>
 
+#ifdef _WIN32
+#define SHOWN __declspec(dllexport)
+#else
+#define SHOWN
+#endif
+
 typedef struct message {
     int error;
     void *topic;
@@ -37,7 +43,7 @@ static void *(*bytes_of)(const char *bytes, ptrdiff_t size);
 static void *(*text_of)(const char *bytes, ptrdiff_t size, const char *errors);
 static int (*set_item)(void *list, ptrdiff_t place, void *owned);
 
-void kafka_direct_bind(void *add_on_new_, void *timestamp_of_, void *destroy_, void *bytes_of_, void *text_of_, void *set_item_) {
+SHOWN void kafka_direct_bind(void *add_on_new_, void *timestamp_of_, void *destroy_, void *bytes_of_, void *text_of_, void *set_item_) {
     add_on_new = (int (*)(void *, const char *, on_new *, void *))add_on_new_;
     timestamp_of = (int64_t (*)(const message *, int *))timestamp_of_;
     destroy = (void (*)(message *))destroy_;
@@ -56,18 +62,18 @@ static int keep_client(void *client, const void *conf, void *opaque, char *why, 
     return 0;
 }
 
-int conf_init(void *conf, void **opaque, char *why, size_t why_size) {
+SHOWN int conf_init(void *conf, void **opaque, char *why, size_t why_size) {
     (void)opaque, (void)why, (void)why_size;
     return add_on_new == NULL ? 0 : add_on_new(conf, "kafka_direct", keep_client, NULL);
 }
 
-void *kafka_direct_take_client(void) {
+SHOWN void *kafka_direct_take_client(void) {
     void *client = newest_client;
     newest_client = NULL;
     return client;
 }
 
-void kafka_direct_survey(message *const *records, int64_t count, survey *found) {
+SHOWN void kafka_direct_survey(message *const *records, int64_t count, survey *found) {
     survey sum = {0};
     for (int64_t i = 0; i < count; i++) {
         const message *record = records[i];
@@ -81,7 +87,7 @@ void kafka_direct_survey(message *const *records, int64_t count, survey *found) 
 }
 
 /* How many of the first records have at most `limit` bytes of keys and of values; at least one. */
-int64_t kafka_direct_fitting(message *const *records, int64_t count, int64_t limit) {
+SHOWN int64_t kafka_direct_fitting(message *const *records, int64_t count, int64_t limit) {
     int64_t key_bytes = 0, value_bytes = 0;
     for (int64_t i = 0; i < count; i++) {
         key_bytes += records[i]->key == NULL ? 0 : (int64_t)records[i]->key_size;
@@ -92,7 +98,7 @@ int64_t kafka_direct_fitting(message *const *records, int64_t count, int64_t lim
 }
 
 /* Keys or values in Arrow's layout. `validity` is zeroed, or NULL if no record lacks one. */
-void kafka_direct_bytes(message *const *records, int64_t count, int is_key, int32_t *ends, uint8_t *validity, uint8_t *data) {
+SHOWN void kafka_direct_bytes(message *const *records, int64_t count, int is_key, int32_t *ends, uint8_t *validity, uint8_t *data) {
     int32_t end = 0;
     ends[0] = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -107,11 +113,11 @@ void kafka_direct_bytes(message *const *records, int64_t count, int is_key, int3
     }
 }
 
-void kafka_direct_offsets(message *const *records, int64_t count, int64_t *offsets) {
+SHOWN void kafka_direct_offsets(message *const *records, int64_t count, int64_t *offsets) {
     for (int64_t i = 0; i < count; i++) offsets[i] = records[i]->offset;
 }
 
-void kafka_direct_times(message *const *records, int64_t count, int64_t *milliseconds, int32_t *kinds) {
+SHOWN void kafka_direct_times(message *const *records, int64_t count, int64_t *milliseconds, int32_t *kinds) {
     for (int64_t i = 0; i < count; i++) {
         int kind = 0;
         milliseconds[i] = timestamp_of(records[i], &kind);
@@ -121,7 +127,7 @@ void kafka_direct_times(message *const *records, int64_t count, int64_t *millise
 
 /* Puts keys or values, as bytes or text, into `list`, which has a None for each. The caller holds the GIL. If an object
  * cannot be made, as of bytes that are no UTF-8, Python's error is set and the rest of the list is unchanged. */
-void kafka_direct_objects(message *const *records, int64_t count, int is_key, int is_text, void *list) {
+SHOWN void kafka_direct_objects(message *const *records, int64_t count, int is_key, int is_text, void *list) {
     for (int64_t i = 0; i < count; i++) {
         const void *bytes = is_key ? records[i]->key : records[i]->value;
         if (bytes == NULL) continue;
@@ -131,6 +137,6 @@ void kafka_direct_objects(message *const *records, int64_t count, int is_key, in
     }
 }
 
-void kafka_direct_destroy(message **records, int64_t count) {
+SHOWN void kafka_direct_destroy(message **records, int64_t count) {
     for (int64_t i = 0; i < count; i++) destroy(records[i]);
 }
