@@ -1,8 +1,16 @@
-"""`kafka_direct.compat`: the scenarios of PySpark 2.4's own tests of its Kafka streams, and what its users relied on."""
+"""`kafka_direct.compat`: the scenarios of PySpark 2.4's own tests of its Kafka streams, and what users relied on."""
 
 from __future__ import annotations
 
+import itertools
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from pyspark.streaming import StreamingContext
@@ -16,7 +24,6 @@ from kafka_direct.compat import (
     OffsetRange,
     TopicAndPartition,
 )
-from kafka_direct.errors import ConfigError
 
 ZOOKEEPER = "localhost:2181"  # nobody listens there
 SENT = {"a": 1, "b": 2, "c": 3}
@@ -58,7 +65,7 @@ def smallest(kafka):
 def values_of(ssc, collected):
     """The values that a stream gives, when there are `count`, each with its number."""
 
-    def run(stream, count=sum(SENT.values())):
+    def run(stream, count=6):
         stream.map(lambda record: record[1]).foreachRDD(lambda rdd: collected.extend(rdd.collect()))
         ssc.start()
         return Counter(collected.wait(lambda values: len(values) >= count))
@@ -85,7 +92,7 @@ def test_kafka_direct_stream(ssc, topic, smallest, values_of):
 
 
 def test_kafka_direct_stream_from_offset(ssc, topic, kafka, values_of):
-    """fromOffsets is where it begins, whatever auto.offset.reset says."""
+    """FromOffsets is where it begins, whatever auto.offset.reset says."""
     params = {"metadata.broker.list": kafka.bootstrap_servers}
     stream = KafkaUtils.createDirectStream(ssc, [topic], params, {TopicAndPartition(topic, 0): 1})
 
@@ -183,3 +190,88 @@ def test_kafka_rdd_message_handler(sc, topic, smallest):
     assert double.values().countByValue() == {"aa": 1, "bb": 2, "cc": 3}
     last = kept.collect()[-1]
     assert (last.topic, last.partition, last.offset, last.message) == (topic, 0, 5, [b"c"])
+
+
+# -- receivers
+
+
+def test_the_union_of_receivers_has_each_record_once(ssc, kafka_topic, kafka_produce, smallest, values_of, collected):
+    """However many streams of a group a job has, and with whatever topics."""
+    one, two = kafka_topic(partitions=2), kafka_topic()
+    for number, topic in enumerate((one, one, two)):
+        kafka_produce(topic, [f"{number}-{n}" for n in range(5)], partition=number % 2)
+    topics = [{one: 1}, {one: 3}, {one: 1, two: 1}, {two: 1}]
+    streams = [KafkaUtils.createStream(ssc, ZOOKEEPER, f"group-{one}", asked, smallest) for asked in topics]
+    other = KafkaUtils.createStream(ssc, ZOOKEEPER, f"other-{one}", {two: 1}, smallest)
+    united = values_of(ssc.union(*streams, other), 20)
+
+    assert united == {f"{n}-{m}": 1 if n < 2 else 2 for n in range(3) for m in range(5)}
+    ssc.stop(False, True)
+    assert len(collected.items) == 20
+
+
+def test_a_group_that_is_new_begins_at_the_end(ssc, topic, kafka, kafka_produce, collected):
+    """`largest` was the default of 0.8; text of other forms is decoded by what the job gives."""
+    params = {"bootstrap.servers": kafka.bootstrap_servers, "zookeeper.session.timeout.ms": "400"}
+    stream = KafkaUtils.createStream(ssc, None, f"group-{topic}", {topic: 1}, params, valueDecoder=lambda v: [v])
+    kafka_produce(topic, ["later"])
+
+    stream.foreachRDD(lambda rdd: collected.extend(rdd.collect()))
+    ssc.start()
+    assert collected.wait(len) == [(None, [b"later"])]
+
+
+def test_from_offsets_names_what_is_read(ssc, kafka_topic, kafka_produce, smallest, values_of):
+    """In 2.4 a direct stream read the partitions of fromOffsets, and no others: jobs shared topics so."""
+    topic = kafka_topic(partitions=2)
+    for partition in (1, 0):
+        kafka_produce(topic, [f"{partition}-{n}" for n in range(3)], partition=partition)
+    streams = [
+        KafkaUtils.createDirectStream(ssc, [topic], smallest, {TopicAndPartition(topic, partition): partition})
+        for partition in range(2)
+    ]
+
+    assert values_of(ssc.union(*streams), 5) == dict.fromkeys(("0-0", "0-1", "0-2", "1-1", "1-2"), 1)
+
+
+@pytest.fixture
+def job(kafka, kafka_topic, tmp_path):
+    """Run compat_job.py; give the values of its batches, in their order."""
+    topic, runs = kafka_topic(partitions=2), itertools.count()
+
+    def run(*, die_at=None, until=(), is_checkpointed=True):
+        settings = {"folder": str(tmp_path), "brokers": kafka.bootstrap_servers, "topic": topic, "run": next(runs)}
+        settings |= {"die_at": die_at, "until": list(until), "is_checkpointed": is_checkpointed}
+        ended = subprocess.run(
+            [sys.executable, "-c", "import compat_job; compat_job.main()"],
+            cwd=Path(__file__).parent,
+            env=os.environ | {"COMPAT_JOB": json.dumps(settings)},
+            start_new_session=True,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ended.returncode == (0 if die_at is None else -signal.SIGKILL), ended.stderr
+        files = sorted(tmp_path.glob(f"{settings['run']}-*"), key=lambda file: float(file.name.partition("-")[2]))
+        return [json.loads(file.read_text()) for file in files]
+
+    run.topic = topic
+    run.checkpoint = tmp_path / "checkpoint"
+    return run
+
+
+def test_receivers_that_are_killed_lose_nothing(job, kafka_produce):
+    """Out of the checkpoint they go on with the batch in which they were killed, and without one with their group."""
+    sent = [f"{n}" for n in range(120)]
+    for partition in range(2):
+        kafka_produce(job.topic, sent[partition::2], partition=partition)
+
+    before = job(die_at=2)
+    after = job(until=sent)
+    shutil.rmtree(job.checkpoint)
+    kafka_produce(job.topic, ["new"])
+    later = job(until=["new"], is_checkpointed=False)
+
+    assert [len(batch) for batch in before + after] == [40, 40, 40]  # of each receiver 40 a second, each half second
+    assert sorted(itertools.chain(*before, *after)) == sorted(sent)
+    assert later == [["new"]]

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from kafka_direct.checkpointed import public
 from kafka_direct.errors import ArgumentTypeError, ConfigError
-from kafka_direct.offsets import TopicPartition
+from kafka_direct.offsets import OffsetRange, TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from kafka_direct.offsets import OffsetRange
 
 
 @public("kafka_direct.compat")
@@ -28,7 +26,6 @@ class Broker:
 def check_leaders(leaders: Any, ranges: Sequence[OffsetRange]) -> None:
     """Refuse leaders that 2.4 would have refused; None or an empty dict has Kafka find them.
 
-    >>> from kafka_direct import OffsetRange
     >>> check_leaders({TopicPartition("orders", 0): Broker("host", 9092)}, [OffsetRange("orders", 1, 0, 5)])
     Traceback (most recent call last):
     kafka_direct.errors.ConfigError: leaders has no broker for orders-1, which offsetRanges reads; add it, or leave \
@@ -43,7 +40,8 @@ leaders out.
             "leaders, the fourth argument of createRDD, is a dict of TopicAndPartition to Broker, or None; give the "
             "decoders by name."
         )
-    without = [r for r in ranges if r.topicPartition() not in leaders]
+    # What is no OffsetRange is refused by createRDD itself.
+    without = [r for r in ranges if isinstance(r, OffsetRange) and r.topicPartition() not in leaders]
     if leaders and without:
         raise ConfigError(
             f"leaders has no broker for {without[0].topicPartition()}, which offsetRanges reads; add it, or leave "

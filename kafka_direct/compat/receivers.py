@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark import StorageLevel
 from pyspark.streaming import StreamingContext
 
-from kafka_direct.decode.elements import Elements
+from kafka_direct.checkpointed import persisted
 from kafka_direct.dstream.spec import Receivers
 from kafka_direct.dstream.stream import open_stream
 from kafka_direct.errors import ArgumentTypeError, ConfigError
@@ -24,6 +24,8 @@ from .params import translate_old_params
 if TYPE_CHECKING:
     from pyspark import RDD
     from pyspark.streaming import DStream
+
+    from kafka_direct.decode.elements import Elements
 
 SERVERS = ("bootstrap.servers", "metadata.broker.list")
 
@@ -36,6 +38,20 @@ class Receiver:
     topics: frozenset[str]
     stream: DStream[Any]
     receivers: Receivers = field(default_factory=Receivers)
+
+
+class Spare:
+    """What a consumer that has no partition makes of each batch of the one that has them: nothing."""
+
+    def __call__(self, rdd: RDD[Any]) -> RDD[Any]:
+        return rdd.ctx.emptyRDD()
+
+    @classmethod
+    def revived(cls, _version: int, _state: None) -> Spare:
+        return cls()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return persisted(self, "spare-receiver", None)
 
 
 def create_receiver(  # noqa: PLR0913, PLR0917  PySpark 2.4's arguments
@@ -64,7 +80,7 @@ def create_receiver(  # noqa: PLR0913, PLR0917  PySpark 2.4's arguments
     new = sorted(set(topics).difference(*(other.topics for other in others)))
     if not new:
         others[0].receivers.count += 1
-        return others[0].stream.transform(_nothing)
+        return others[0].stream.transform(Spare())
     receivers = Receivers()
     stream = open_stream(ssc, new, params, elements, receivers=receivers)
     _receivers_of(ssc).append(Receiver(member=member, topics=frozenset(new), stream=stream, receivers=receivers))
@@ -76,6 +92,8 @@ def _check_topics(topics: Any) -> None:
         raise ArgumentTypeError(
             f"topics should be dict, of a topic to its number of threads; it is a {type(topics).__name__}."
         )
+    if not topics:
+        raise ConfigError("topics is empty; give each topic and its number of threads, as in {'orders': 1}.")
     for topic, threads in topics.items():
         if not isinstance(threads, int) or threads < 1:
             raise ConfigError(
@@ -87,8 +105,3 @@ def _receivers_of(ssc: StreamingContext) -> list[Receiver]:
     """Those of a context, which end with it."""
     receivers: list[Receiver] = vars(ssc).setdefault("_kafka_direct_receivers", [])
     return receivers
-
-
-def _nothing(rdd: RDD[Any]) -> RDD[Any]:
-    """The batch of a consumer that has no partition."""
-    return rdd.ctx.emptyRDD()

@@ -144,9 +144,9 @@ def open_stream(  # noqa: PLR0913  what a stream is created with
     """What `createDirectStream` does; with `receivers` the stream stands for them."""
     if not isinstance(ssc, StreamingContext):
         raise ArgumentTypeError(f"ssc must be a StreamingContext; it is a {type(ssc).__name__}.")
+    params = ClientParams.parse(kafka_params)
     hooks.install()
     streams = streams_of(ssc)
-    params = ClientParams.parse(kafka_params)
     if jvm.checkpoint_directory(ssc) is not None:
         refuse_literal_secrets(params)
     check_reader(params)
