@@ -29,8 +29,7 @@ def build():
     conf = SparkConf().setMaster("local[2]").setAppName("receivers").set("spark.ui.enabled", "false")
     conf.set("spark.streaming.receiver.maxRate", "40").set("spark.streaming.receiver.writeAheadLog.enable", "true")
     ssc = StreamingContext(SparkContext(conf=conf), 0.5)
-    if SETTINGS["is_checkpointed"]:
-        ssc.checkpoint(CHECKPOINT)
+    ssc.checkpoint(CHECKPOINT)
     params = {"metadata.broker.list": SETTINGS["brokers"], "auto.offset.reset": "smallest"}
     topic, group = SETTINGS["topic"], f"group-of-{SETTINGS['topic']}"
     streams = [KafkaUtils.createStream(ssc, "localhost:2181", group, {topic: 1}, params) for _ in range(2)]

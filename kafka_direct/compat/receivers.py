@@ -3,11 +3,12 @@
 In 2.4 each `createStream` was one consumer of its group, and Kafka shared a topic's partitions among those of a group;
 with more consumers than partitions some had nothing. Here the first one reads all of a topic, with a task for each
 partition, and the others of that group have nothing of it. So their union has each record once, however many there
-are, and a job may change their number without a change of its position.
+are, and a job may change their number without a change of its position (docs/decisions/0084).
 """
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from pyspark.streaming import DStream
 
     from kafka_direct.decode.elements import Elements
+
+log = logging.getLogger("kafka_direct")
 
 SERVERS = ("bootstrap.servers", "metadata.broker.list")
 
@@ -78,6 +81,8 @@ def create_receiver(  # noqa: PLR0913, PLR0917  PySpark 2.4's arguments
     member = (",".join(sorted(server.strip() for server in str(servers).split(","))), str(group))
     others = [other for other in _receivers_of(ssc) if other.member == member and not other.topics.isdisjoint(topics)]
     new = sorted(set(topics).difference(*(other.topics for other in others)))
+    if others:
+        log.info("group %s: another stream of this context reads all of %s", group, sorted(set(topics).difference(new)))
     if not new:
         others[0].receivers.count += 1
         return others[0].stream.transform(Spare())
