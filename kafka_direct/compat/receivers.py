@@ -9,7 +9,7 @@ are, and a job may change their number without a change of its position (docs/de
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark import StorageLevel
@@ -40,7 +40,7 @@ class Receiver:
     member: tuple[str, str]  # the brokers and the group
     topics: frozenset[str]
     stream: DStream[Any]
-    receivers: Receivers = field(default_factory=Receivers)
+    receivers: Receivers
 
 
 class Spare:
