@@ -50,5 +50,5 @@ def write(time, rdd):
 def main():
     ssc = StreamingContext.getOrCreate(CHECKPOINT, build)
     ssc.start()
-    assert done.wait(120)
+    assert done.wait(240)
     ssc.stop(True, True)

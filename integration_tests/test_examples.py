@@ -61,7 +61,7 @@ def submit(kafka):
             capture_output=True,
             text=True,
             check=False,
-            timeout=300,
+            timeout=500,
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
