@@ -18,7 +18,7 @@ from kafka_direct import createDirectStream
 
 
 def hottest(rdd):
-    return rdd.sortBy(lambda pair: (-pair[1], pair[0]))
+    return rdd.sortBy(lambda pair: (-pair[1], pair[0]), numPartitions=1)
 
 
 def main(brokers, topic, folder, batches=None):
