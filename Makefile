@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit integration lint format crash kills stores moments laws mutants wheels wheel-trial wheels-arm64 release bench bench-planning bench-sinks logins clean test-jvm
+.PHONY: help demo test unit integration lint format crash kills stores moments examples laws mutants wheels wheel-trial wheels-arm64 release bench bench-planning bench-sinks logins clean test-jvm
 
 ##@ Use
 demo: ready  ## A real Spark job reads a real Kafka, is killed, and goes on where it stood
@@ -51,6 +51,9 @@ stores: ready  ## Kills and second drivers with the checkpoint on HDFS and S3 (S
 
 moments: ready  ## Drivers frozen, and coordinators moved, at each step of a sink's work (20 minutes)
 	ALL_MOMENTS=1 $(BIN)/python -m pytest integration_tests/test_two_drivers_sinks.py integration_tests/test_coordinator_moves.py $(PYTEST_ARGS)
+
+examples: ready  ## Each of examples/, as a user runs it: by spark-submit (make test runs them in one JVM)
+	EXAMPLES_BY_SUBMIT=1 $(BIN)/python -m pytest integration_tests/test_examples.py $(PYTEST_ARGS)
 
 laws: ready  ## The laws of the unit tests, with 2,000 random examples each (minutes)
 	$(BIN)/python -m pytest tests -m hypothesis --hypothesis-profile=laws $(PYTEST_ARGS)

@@ -56,6 +56,7 @@ LONG = (
     "test_secrets_stay_hidden.py",
     "test_tokens_last.py",
     "test_demo.py",
+    "test_examples.py",
 )
 
 

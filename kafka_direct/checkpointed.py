@@ -23,6 +23,8 @@ _KINDS = {
     "output": (1, "kafka_direct.dstream.compute:Output"),
     "derived-output": (1, "kafka_direct.dstream.compute:DerivedOutput"),
     "transformation": (1, "kafka_direct.dstream.compute:Transformation"),
+    "message-handler": (1, "kafka_direct.compat.message:MessageHandler"),
+    "spare-receiver": (1, "kafka_direct.compat.receivers:Spare"),
     "elements": (1, "kafka_direct.decode.elements:Elements"),
     "client-params": (1, "kafka_direct.options.client_params:ClientParams"),
     "callback": (1, "kafka_direct.options.callback:Callback"),

@@ -85,11 +85,18 @@ class RateController:
         return max(0.0, min(rate, MAX_INTERVALS_IN_FLIGHT * rate - in_flight / batch_seconds))
 
     def limit(
-        self, lag: Mapping[K, int], *, in_flight: int, max_rate: PerPartition[K], min_rate: PerPartition[K]
+        self,
+        lag: Mapping[K, int],
+        *,
+        in_flight: int,
+        max_rate: PerPartition[K],
+        min_rate: PerPartition[K],
+        max_total: float | None = None,
     ) -> dict[K, int] | None:
         """How many records of each partition the next batch may take: `limit_per_partition` at the budget's rate.
 
-        With a budget of 0 the floors do not apply: they would go on filling a queue that is full.
+        `max_total` is the most that the stream may take, in records/second. With a budget of 0 the floors do not apply:
+        they would go on filling a queue that is full.
 
         >>> controller = RateController.from_settings(batch_interval_ms=1000, initial_rate=500)
         >>> controller.limit({"t-0": 9000}, in_flight=0, max_rate=0, min_rate=1)
@@ -100,5 +107,6 @@ class RateController:
         budget = self.budget(in_flight)
         if budget == 0:
             return dict.fromkeys(lag, 0)
+        rate = budget if max_total is None else min(budget, max_total)
         batch_seconds = self._estimator.batch_interval_ms / 1000
-        return limit_per_partition(lag, batch_seconds=batch_seconds, rate=budget, max_rate=max_rate, min_rate=min_rate)
+        return limit_per_partition(lag, batch_seconds=batch_seconds, rate=rate, max_rate=max_rate, min_rate=min_rate)

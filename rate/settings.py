@@ -24,6 +24,7 @@ INITIAL_RATE = BACKPRESSURE + "initialRate"
 RATE_ESTIMATOR = BACKPRESSURE + "rateEstimator"
 MAX_RATE_PER_PARTITION = "spark.streaming.kafka.maxRatePerPartition"
 MIN_RATE_PER_PARTITION = "spark.streaming.kafka.minRatePerPartition"
+RECEIVER_MAX_RATE = "spark.streaming.receiver.maxRate"
 
 BACKPRESSURE_KEYS = (ENABLED, INITIAL_RATE, RATE_ESTIMATOR, PROPORTIONAL, INTEGRAL, DERIVED, MIN_RATE)
 
@@ -37,6 +38,7 @@ class RateSettings:
     """How fast a stream may read. Rates are in records/second; `min_rate_per_partition` is in records per batch.
 
     An `initial_rate` of None is "not set": `RateController` takes `DEFAULT_INITIAL_RATE`, where Spark sets no limit.
+    `receiver_max_rate` caps streams that stand for receivers, as a whole; 0 is no cap.
 
     >>> RateSettings(backpressure=True).gains.min_rate
     100.0
@@ -48,19 +50,21 @@ class RateSettings:
     gains: PidGains = field(default_factory=PidGains)
     max_rate_per_partition: float = 0
     min_rate_per_partition: float = 1
+    receiver_max_rate: float = 0
 
     def __post_init__(self) -> None:
         if self.initial_rate is not None:
             above_zero(INITIAL_RATE, self.initial_rate, f"leave it out for {DEFAULT_INITIAL_RATE:.0f} records/second")
         at_least_zero(MAX_RATE_PER_PARTITION, self.max_rate_per_partition, "use 0 for no cap")
         at_least_zero(MIN_RATE_PER_PARTITION, self.min_rate_per_partition, "use 0 for no floor")
+        at_least_zero(RECEIVER_MAX_RATE, self.receiver_max_rate, "use 0 for no cap")
         find_estimator(RATE_ESTIMATOR, self.estimator)
 
     @classmethod
     def from_conf(cls, conf: Mapping[str, str]) -> RateSettings:
         """The settings a SparkConf's key-value pairs ask for; other keys are ignored.
 
-        An `initialRate` of 0 means "not set", as in Spark.
+        An `initialRate` of 0 means "not set", as in Spark, and so does a receiver's `maxRate` of 0 or less.
 
         Raises:
             ConfigError: a value cannot be read, or a `spark.streaming.backpressure.` key is misspelt.
@@ -88,6 +92,7 @@ class RateSettings:
             ),
             max_rate_per_partition=_read(parse_whole, conf, MAX_RATE_PER_PARTITION, 0),
             min_rate_per_partition=_read(parse_whole, conf, MIN_RATE_PER_PARTITION, 1),
+            receiver_max_rate=max(0, _read(parse_whole, conf, RECEIVER_MAX_RATE, 0)),
         )
 
 

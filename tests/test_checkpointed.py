@@ -16,6 +16,7 @@ import pytest
 from pyspark.serializers import CloudPickleSerializer
 
 import kafka_direct
+import kafka_direct.compat
 import kafka_direct.sinks
 from kafka_direct import checkpointed, errors
 from kafka_direct.checkpointed import revive
@@ -30,6 +31,7 @@ FILES = sorted(path.stem for path in GOLDEN.glob("*.pickle"))
 
 PATHS = {
     "kafka_direct": set(kafka_direct.__all__),
+    "kafka_direct.compat": set(kafka_direct.compat.__all__),
     "kafka_direct.sinks": set(kafka_direct.sinks.__all__),
     "kafka_direct.errors": set(vars(errors)),
     "kafka_direct.checkpointed": {"revive"},
@@ -136,6 +138,15 @@ def test_old_values_are_the_values_that_they_were():
     assert golden("public-1")["decoder"] is kafka_direct.utf8_decoder
     assert golden("error-1").losses == (WRITER["LOSS"],)
     assert str(golden("error-1")) == "records are gone"
+
+
+def test_old_records_and_handlers_of_the_old_api():
+    """A handler decodes as it did, and a stream stands for as many receivers."""
+    handler, record = golden("message-handler-1"), golden("public-1-compat")["message"]
+
+    assert vars(record) == vars(WRITER["MESSAGE"])
+    assert handler(kafka_direct.KafkaMessage("orders", 0, 0, None, None, b"[1]", [])) == [1]
+    assert golden("stream-1-receivers").spec.receivers == WRITER["RECEIVER_SPEC"].receivers
 
 
 def test_old_sinks_and_functions_have_what_the_user_gave():

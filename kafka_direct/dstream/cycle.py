@@ -341,7 +341,7 @@ class StreamCycle:
 
 
 def _pace(spec: StreamSpec, settings: StreamSettings) -> Pace:
-    rate = settings.rate
+    rate, receivers = settings.rate, spec.receivers
     controller = RateController.from_settings(
         batch_interval_ms=settings.batch_interval_ms,
         initial_rate=rate.initial_rate,
@@ -353,4 +353,5 @@ def _pace(spec: StreamSpec, settings: StreamSettings) -> Pace:
         batch_seconds=settings.batch_interval_ms / 1000,
         max_rate=rate.max_rate_per_partition if spec.max_rate is None else spec.max_rate,
         min_rate=rate.min_rate_per_partition if spec.min_rate is None else spec.min_rate,
+        max_total=lambda: None if receivers is None else receivers.max_total(rate.receiver_max_rate),
     )

@@ -18,6 +18,21 @@ if TYPE_CHECKING:
 RatePerPartition: TypeAlias = float | Mapping[TopicPartition, float] | Callable[[TopicPartition], float]
 
 
+@dataclass(slots=True)
+class Receivers:
+    """How many receivers of Spark's a stream stands for. It may grow until the context starts."""
+
+    count: int = 1
+
+    def max_total(self, max_rate: float) -> float | None:
+        """The cap of the stream in records/second, of each receiver's; 0 is none.
+
+        >>> Receivers(3).max_total(100), Receivers(3).max_total(0)
+        (300, None)
+        """
+        return None if max_rate == 0 else self.count * max_rate
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamSpec:
     name: str
@@ -29,13 +44,15 @@ class StreamSpec:
     max_rate: RatePerPartition | None  # None: SparkConf's
     min_rate: RatePerPartition | None
     from_topic_ids: Mapping[TopicPartition, str] = field(default_factory=dict)  # those of SavedPositions
+    receivers: Receivers | None = None  # None: a direct stream, which has no receiver
 
     @classmethod
     def of_state(cls, state: dict[str, Any]) -> StreamSpec:
         rates = {name: _rate_of_state(state[name]) for name in ("max_rate", "min_rate")}
         ids = {TopicPartition(topic, number): id_ for topic, number, id_ in state.get("from_topic_ids", ())}
         start = {"from_offsets": parse_from_offsets(state["from_offsets"]), "from_topic_ids": ids}
-        return cls(**state | rates | start)
+        count = state.get("receivers")
+        return cls(**state | rates | start | {"receivers": None if count is None else Receivers(count)})
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint keeps: plain data, and the user's functions."""
@@ -45,6 +62,7 @@ class StreamSpec:
             "from_offsets": None if self.from_offsets is None else str(self.from_offsets),
             "max_rate": _rate_state(self.max_rate),
             "min_rate": _rate_state(self.min_rate),
+            "receivers": None if self.receivers is None else self.receivers.count,
         }
 
     def start_rule(self) -> StartRule:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kafka_direct.engine import CommitCallback
     from kafka_direct.offsets import OffsetRange, TopicPartition
 
-    from .spec import RatePerPartition
+    from .spec import RatePerPartition, Receivers
 
 
 @public()
@@ -117,11 +117,36 @@ def createDirectStream(  # noqa: PLR0913, PLR0917  PySpark 2.4's signature, and 
         ConfigError: an argument is wrong, or a topic does not exist.
         BrokerUnavailable: no broker answered in time.
     """
+    return open_stream(
+        ssc,
+        topics,
+        kafkaParams,
+        Elements(key_decoder=keyDecoder, value_decoder=valueDecoder, message_handler=messageHandler),
+        from_offsets=fromOffsets,
+        name=name,
+        max_rate=maxRatePerPartition,
+        min_rate=minRatePerPartition,
+    )
+
+
+def open_stream(  # noqa: PLR0913  what a stream is created with
+    ssc: StreamingContext,
+    topics: Any,
+    kafka_params: Mapping[str, Any],
+    elements: Elements,
+    *,
+    from_offsets: Any = None,
+    name: str | None = None,
+    max_rate: RatePerPartition | None = None,
+    min_rate: RatePerPartition | None = None,
+    receivers: Receivers | None = None,
+) -> DirectKafkaInputDStream:
+    """What `createDirectStream` does; with `receivers` the stream stands for them."""
     if not isinstance(ssc, StreamingContext):
         raise ArgumentTypeError(f"ssc must be a StreamingContext; it is a {type(ssc).__name__}.")
+    params = ClientParams.parse(kafka_params)
     hooks.install()
     streams = streams_of(ssc)
-    params = ClientParams.parse(kafkaParams)
     if jvm.checkpoint_directory(ssc) is not None:
         refuse_literal_secrets(params)
     check_reader(params)
@@ -130,11 +155,12 @@ def createDirectStream(  # noqa: PLR0913, PLR0917  PySpark 2.4's signature, and 
         name=streams.free_name() if name is None else _checked_name(name),
         subscription=Subscription.parse(topics),
         params=params,
-        from_offsets=parse_from_offsets(fromOffsets),
-        from_topic_ids=fromOffsets.topic_ids if isinstance(fromOffsets, SavedPositions) else {},
-        elements=Elements(key_decoder=keyDecoder, value_decoder=valueDecoder, message_handler=messageHandler),
-        max_rate=maxRatePerPartition,
-        min_rate=minRatePerPartition,
+        from_offsets=parse_from_offsets(from_offsets),
+        from_topic_ids=from_offsets.topic_ids if isinstance(from_offsets, SavedPositions) else {},
+        elements=elements,
+        max_rate=max_rate,
+        min_rate=min_rate,
+        receivers=receivers,
     )
     anchor = jvm.create_input(ssc)  # Spark has it from here on, so all refusals come before
     spec = make_spec(input_id=anchor.id())

@@ -11,7 +11,7 @@ from kafka_direct.decode.elements import Elements
 from kafka_direct.dstream.cycle import START_PAUSES, StreamCycle
 from kafka_direct.dstream.outcome import Outcome
 from kafka_direct.dstream.settings import StreamSettings
-from kafka_direct.dstream.spec import StreamSpec, parse_from_offsets
+from kafka_direct.dstream.spec import Receivers, StreamSpec, parse_from_offsets
 from kafka_direct.dstream.takeover import TakeOver
 from kafka_direct.errors import BrokerUnavailable, ConfigError, OffsetsLost
 from kafka_direct.offsets import Batch, OffsetLog, OffsetRange, OutputTimes, TopicPartition
@@ -52,6 +52,7 @@ class Driver:
         slide=1,
         max_rate=None,
         min_rate=None,
+        receivers=None,
         remember=1,
         spoil=lambda log: None,
         is_patient=True,
@@ -70,6 +71,7 @@ class Driver:
             elements=Elements(),
             max_rate=max_rate,
             min_rate=min_rate,
+            receivers=receivers,
         )
         self.log = None if checkpoint is None else OffsetLog(str(checkpoint), "s", locate=locate)
         self.made = spec, StreamSettings(**{**given, **settings})
@@ -566,6 +568,19 @@ def test_the_streams_own_rates_win(kafka):
     floor = {"rate": RateSettings(max_rate_per_partition=1, min_rate_per_partition=6)}
     assert Driver(kafka, **floor).batch(2) == (0, {0: (0, 6), 1: (0, 6)})
     assert Driver(kafka, **floor, min_rate=0).batch(2) == (0, {0: (0, 1), 1: (0, 1)})
+
+
+def test_receivers_have_a_cap_together(kafka):
+    """Spark's is of each, and of all its partitions; a stream without receivers has none."""
+    kafka.append("t", 0, 20)  # 30 of 40 records
+    rate = {"rate": RateSettings(receiver_max_rate=4)}
+    two = Receivers()
+    driver = Driver(kafka, **rate, receivers=two)
+    two.count += 1  # by another call of createStream, before the context starts
+
+    assert driver.batch(1) == (0, {0: (0, 6), 1: (0, 2)})
+    assert Driver(kafka, **rate).batch(1) == (0, {0: (0, 30), 1: (0, 10)})
+    assert Driver(kafka, receivers=two).batch(1) == (0, {0: (0, 30), 1: (0, 10)})
 
 
 def test_a_replay_with_an_accepted_loss_reads_what_is_left(kafka, tmp_path):

@@ -11,16 +11,20 @@ import json
 import operator
 import re
 import sqlite3
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from pyspark.serializers import CloudPickleSerializer
 
 from kafka_direct import DirectKafkaInputDStream, KafkaMessage, OffsetRange, TopicPartition, errors, utf8_decoder
+from kafka_direct.compat import Broker, KafkaMessageAndMetadata
+from kafka_direct.compat.message import MessageHandler
+from kafka_direct.compat.receivers import Spare
 from kafka_direct.decode.elements import Elements
 from kafka_direct.dstream.compute import Compute, DerivedOutput, Output, Transformation
 from kafka_direct.dstream.lineage import Lineage
-from kafka_direct.dstream.spec import StreamSpec
+from kafka_direct.dstream.spec import Receivers, StreamSpec
 from kafka_direct.offsets import Loss, LossCause, parse_position
 from kafka_direct.options import ClientParams, Subscription
 from kafka_direct.options.callback import Callback
@@ -61,6 +65,8 @@ LATER_SPEC = StreamSpec(
     max_rate=operator.attrgetter("partition"),
     min_rate=None,
 )
+RECEIVER_SPEC = replace(SPEC, receivers=Receivers(2))
+MESSAGE = KafkaMessageAndMetadata("orders", 0, 42, None, b"apple")
 LOSS = Loss(topic_partition=T0, cause=LossCause.AGED_OUT, wanted=0, earliest=5, latest=9, resumed=5)
 
 
@@ -77,6 +83,7 @@ connect = partial(sqlite3.connect, "results.db")
 VALUES = {
     "stream-1": Compute(SPEC),
     "stream-1-pattern": Compute(LATER_SPEC),
+    "stream-1-receivers": Compute(RECEIVER_SPEC),
     "stream-name-1": handle(),
     "output-1": Output("orders", operator.methodcaller("count"), takes_time=False),
     "derived-output-1": DerivedOutput(
@@ -85,6 +92,8 @@ VALUES = {
         takes_time=True,
     ),
     "transformation-1": Transformation("orders", operator.add, takes_time=True),
+    "message-handler-1": MessageHandler(operator.attrgetter("message"), None, json.loads),
+    "spare-receiver-1": Spare(),
     "elements-1": SPEC.elements,
     "client-params-1": PARAMS,
     "client-params-1-reader": ClientParams(
@@ -110,6 +119,7 @@ VALUES = {
         "range": OffsetRange("orders", 0, 0, 5),
         "decoder": utf8_decoder,
     },
+    "public-1-compat": {"message": MESSAGE, "leader": Broker("host", 9092)},
     "error-1": errors.OffsetsLost("records are gone", losses=(LOSS,)),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -99,6 +100,14 @@ def test_limit_shares_the_budget():
     limits = controller(interval_ms=2000).limit({"a": 900, "b": 100}, in_flight=0, max_rate=300, min_rate=1)
 
     assert limits == {"a": 600, "b": 100}
+
+
+def test_the_stream_has_a_cap_as_a_whole():
+    """Which partitions share by lag; a smaller budget wins."""
+    limit = partial(controller().limit, {"a": 900, "b": 100}, in_flight=0, max_rate=0, min_rate=1)
+
+    assert limit(max_total=10) == {"a": 9, "b": 1}
+    assert limit(max_total=10_000) == limit(max_total=None) == limit()
 
 
 def test_from_settings():

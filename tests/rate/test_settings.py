@@ -11,6 +11,7 @@ from kafka_direct.rate import PidGains, RateSettings
 
 B = "spark.streaming.backpressure."
 K = "spark.streaming.kafka."
+R = "spark.streaming.receiver."
 
 
 def test_defaults_are_sparks():
@@ -37,6 +38,7 @@ def test_reads_every_key():
         B + "pid.minRate": "10",
         K + "maxRatePerPartition": "7",
         K + "minRatePerPartition": "3",
+        R + "maxRate": "900",
     }
 
     assert RateSettings.from_conf(conf) == RateSettings(
@@ -45,6 +47,7 @@ def test_reads_every_key():
         gains=PidGains(proportional=0.9, integral=0.1, derivative=0.05, min_rate=10.0),
         max_rate_per_partition=7,
         min_rate_per_partition=3,
+        receiver_max_rate=900,
     )
 
 
@@ -56,6 +59,12 @@ def test_passes_over_other_keys():
 def test_initial_rate_of_zero_is_not_set():
     """Spark's own default of 0 means that no initial rate is set."""
     assert RateSettings.from_conf({B + "initialRate": "0"}).initial_rate is None
+
+
+@pytest.mark.parametrize("text", ["0", "-1"])
+def test_a_receivers_rate_of_zero_or_less_is_no_cap(text):
+    """As Spark documents it."""
+    assert RateSettings.from_conf({R + "maxRate": text}).receiver_max_rate == 0
 
 
 @pytest.mark.parametrize(
@@ -73,6 +82,7 @@ def test_initial_rate_of_zero_is_not_set():
         (K + "maxRatePerPartition", "10.5", "whole number"),
         (K + "maxRatePerPartition", "-1", "use 0 for no cap"),
         (K + "minRatePerPartition", "-1", "use 0 for no floor"),
+        (R + "maxRate", "10/s", "whole number"),
     ],
 )
 def test_refuses_with_key_value_and_remedy(key, value, remedy):

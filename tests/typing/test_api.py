@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, assert_type
 
 import kafka_direct
 from kafka_direct import KafkaMessage, OffsetRange, TopicPartition, createDirectStream, createRDD, utf8_decoder
+from kafka_direct.compat import KafkaMessageAndMetadata, KafkaUtils
 from kafka_direct.offsets import Batch, History, OffsetLog, parse_position, plan_ranges
 from kafka_direct.offsets.model.loss import Loss
 from kafka_direct.offsets.model.position import Position, Positions
@@ -32,6 +33,10 @@ def offset_of(message: KafkaMessage) -> int:
     return message.offset
 
 
+def message_of(message: KafkaMessageAndMetadata) -> Any:
+    return message.message
+
+
 def streams(ssc: StreamingContext) -> None:
     """PySpark 2.4's call, and each thing that is new."""
     stream = createDirectStream(ssc, ["orders"], PARAMS)
@@ -39,6 +44,8 @@ def streams(ssc: StreamingContext) -> None:
     createDirectStream(ssc, re.compile("orders.*"), PARAMS, fromOffsets={T0: "latest-100"}, messageHandler=offset_of)
     createDirectStream(ssc, [T0], PARAMS, name="a", maxRatePerPartition=100, minRatePerPartition={T0: 1})
     createDirectStream(ssc, [T0], PARAMS, maxRatePerPartition=lambda partition: 10.0 * partition.partition)
+    KafkaUtils.createStream(ssc, "zk:2181", "g", {"orders": 1}, PARAMS, keyDecoder=upper)
+    KafkaUtils.createDirectStream(ssc, ["orders"], PARAMS, {T0: 23}, messageHandler=message_of)
 
     assert_type(stream, kafka_direct.DirectKafkaInputDStream)
     assert_type(stream.currentOffsets(), dict[TopicPartition, int])
