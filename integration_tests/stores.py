@@ -8,15 +8,21 @@ import subprocess
 import sys
 import threading
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from queue import Queue
+from types import SimpleNamespace
 
+import py4j.java_gateway
+import py4j.protocol
 from crash_driver import processes
 from killed_job import kill_session
+from pyspark.java_gateway import launch_gateway
 
 from kafka_direct.offsets.store.codec import decode_batch, decode_commit
 from kafka_direct.testing import LocalHdfs, LocalS3
+from kafka_direct.testing.jar import s3a_jars
 
 HERE = Path(__file__).parent
 PATIENCE = 120  # seconds, for the next thing that a driver says
@@ -77,6 +83,26 @@ class Driver:
         self.process.stdout.close()
         self.process.stdin.close()
         self._log.close()
+
+
+@contextmanager
+def hadoop_gateway():
+    """Hadoop's classes in a JVM of its own: the session's has no jars of S3A, and takes none once it runs."""
+    gateway = launch_gateway(SimpleNamespace(getAll=lambda: [("spark.jars", s3a_jars()), ("spark.log.level", "OFF")]))
+    # If a session of Spark's was made in this process, PySpark asks the session's JVM about each exception of this one.
+    theirs, py4j.java_gateway.get_return_value = py4j.java_gateway.get_return_value, py4j.protocol.get_return_value
+    yield gateway
+    py4j.java_gateway.get_return_value = theirs
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
+
+
+def race(contest, writers=4):
+    """What `contest(writer)` returns for writers that begin together."""
+    start = threading.Barrier(writers)
+    with ThreadPoolExecutor(writers) as pool:
+        return list(pool.map(lambda writer: (start.wait(), contest(writer))[1], range(writers)))
 
 
 @contextmanager

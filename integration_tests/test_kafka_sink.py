@@ -1,6 +1,7 @@
 """KafkaSink: records and source offsets in one transaction, whatever is tried again, copied or fenced."""
 
 import json
+import subprocess
 import sys
 import threading
 import time
@@ -9,11 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 sys.path.append(str(Path(__file__).parent))  # pytest's importlib mode adds nothing
 
 from kafka_output import Driver, Output, r
+from killed_job import kill_session
 
 from kafka_direct.broker import ConsumerGroup
 from kafka_direct.broker.write import transaction
@@ -23,6 +26,7 @@ from kafka_direct.offsets import LogOwner, Loss, LossCause, Origin, TopicPartiti
 from kafka_direct.options import ClientParams
 from kafka_direct.sinks import KafkaRecord
 from kafka_direct.sinks.batch import KafkaBatch
+from kafka_direct.testing import wait_until
 
 
 @pytest.fixture
@@ -563,8 +567,6 @@ def test_foreach_batch_writes_each_batch_once(sc, output, tmp_path):
         first.awaitTermination()
     second = query()
     try:
-        from kafka_direct.testing import wait_until
-
         wait_until(lambda: answers and answers[-1][0] >= 3, "four batches", timeout=60)
     finally:
         second.stop()
@@ -573,3 +575,42 @@ def test_foreach_batch_writes_each_batch_once(sc, output, tmp_path):
     assert (1, True) in answers
     assert (1, False) in answers
     assert sorted(map(int, output.values())) == list(range(10 * batches))
+
+
+SECOND_QUERY = """
+import sys
+from pyspark.sql import SparkSession
+from kafka_direct.sinks import KafkaSink
+servers, topic, name, checkpoint = sys.argv[1:]
+session = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+rows = session.readStream.format("rate-micro-batch").option("rowsPerBatch", 5).load()
+sink = KafkaSink({"bootstrap.servers": servers}, topic, name=name)
+writer = rows.selectExpr("concat('second ', value) AS value").writeStream.foreachBatch(sink.save_batch)
+writer.option("checkpointLocation", checkpoint).start().awaitTermination()
+"""
+
+
+def test_a_second_query_stops_the_first(sc, output, tmp_path):
+    """One of another process, with a checkpoint of its own: the older one ends, and nothing is there twice."""
+    sink, servers = output.sink(), output.servers["bootstrap.servers"]
+    rows = SparkSession(sc).readStream.format("rate-micro-batch").option("rowsPerBatch", 5).load()
+    writer = rows.selectExpr("concat('first ', value) AS value").writeStream.foreachBatch(sink.save_batch)
+    first = writer.option("checkpointLocation", str(tmp_path / "first")).start()
+    wait_until(lambda: len(output.values()) >= 10, "two batches of the first query", timeout=180)
+    command = [sys.executable, "-c", SECOND_QUERY, servers, output.topic, sink._store.name, str(tmp_path / "second")]
+    with subprocess.Popen(command, start_new_session=True) as second:
+        try:
+            # Between two batches it is told by whom; within one, only that its producer is not the newest.
+            told = rf"belongs to another driver now, process {second.pid} of|Fenced: .* has a newer producer"
+            with pytest.raises(StreamingQueryException, match=told):
+                first.awaitTermination(180)
+            ended = len(output.values())
+            wait_until(lambda: len(output.values()) >= ended + 10, "two more batches of the second query", timeout=180)
+        finally:
+            kill_session(second.pid)
+    values = output.values()
+
+    for name in ("first", "second"):
+        numbers = sorted(int(value.split()[1]) for value in values if value.startswith(name))
+        assert numbers == list(range(len(numbers)))
+        assert len(numbers) >= 10

@@ -13,11 +13,11 @@ def context(spark, kafka, tmp_path):
     """Make contexts on the test's checkpoint directory, each with one stream named `orders`."""
     sc = spark()
 
-    def make(topics, **extra):
+    def make(topics, output=lambda rdd: None, **extra):
         ssc = StreamingContext(sc, 1)
         ssc.checkpoint(str(tmp_path))
         params = {"bootstrap.servers": kafka.bootstrap_servers, **extra}
-        createDirectStream(ssc, topics, params, name="orders").foreachRDD(lambda rdd: None)
+        createDirectStream(ssc, topics, params, name="orders").foreachRDD(output)
         return ssc
 
     return make
@@ -91,13 +91,14 @@ def test_added_topic_starts_at_its_earliest(kafka_topic, log, kafka_produce, col
     assert stream.currentOffsets()[TopicPartition(added, 0)] == 1
 
 
-def test_two_drivers_on_one_log(context, kafka_topic, log, kafka_produce):
+def test_two_drivers_on_one_log(context, kafka_topic, log, kafka_produce, collected):
     """A batch id that another driver took stops this one, with the reason; nothing is read twice."""
-    topic = kafka_topic()
-    ssc = context([topic])
-    # The other driver: it took every id that this one may come to.
-    kafka_produce(topic, map(str, range(10)))
+    topic, values = kafka_topic(), [str(n) for n in range(10)]
+    ssc = context([topic], lambda rdd: collected.extend(value for _, value in rdd.collect()))
+    kafka_produce(topic, values)
     ssc.start()
+    collected.wait(lambda items: len(items) == 10)
+    # The other driver: it takes every id that this one may come to, with records that this one has read.
     for batch_id in range(1000):
         try:
             log.plan(Batch(id=batch_id, ranges=(OffsetRange(topic, 0, 0, 5),), times=(7,)))
@@ -106,6 +107,7 @@ def test_two_drivers_on_one_log(context, kafka_topic, log, kafka_produce):
 
     with pytest.raises(Exception, match=r"Fenced: batch \d+ stands in .*planned by another driver; this one must stop"):
         ssc.awaitTerminationOrTimeout(60)
+    assert collected.items == values
 
 
 @pytest.mark.parametrize("key", ["sasl.password", "ssl.key.password"])

@@ -77,10 +77,11 @@ def test_until_past_the_end(sc, params, ten):
 
 
 def test_aged_out(sc, kafka, params, ten):
-    """A range whose first records were deleted is a loss, with the offsets wanted and available."""
+    """A range whose first records were deleted is a loss, with the offsets wanted and available, and what to change."""
     delete_records(kafka, ten, 4)
 
-    with pytest.raises(OffsetsLost, match=f"{ten}-0 aged out: wanted offset 2, available offsets 4 to 10") as caught:
+    said = rf"{ten}-0 aged out: wanted offset 2, available offsets 4 to 10\. To continue: raise fromOffset to what is"
+    with pytest.raises(OffsetsLost, match=said) as caught:
         createRDD(sc, params, [OffsetRange(ten, 0, 5, 10), OffsetRange(ten, 0, 2, 10)])
 
     (loss,) = pickle.loads(pickle.dumps(caught.value)).losses

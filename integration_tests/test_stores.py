@@ -3,21 +3,21 @@
 import http.client
 import os
 import socket
-import threading
+import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
+from pathlib import Path
 from urllib.parse import urlsplit
 
-import py4j.java_gateway
-import py4j.protocol
 import pytest
 from py4j.protocol import Py4JJavaError
-from pyspark.java_gateway import launch_gateway
+
+sys.path.append(str(Path(__file__).parent))  # pytest's importlib mode adds nothing
+
+from stores import hadoop_gateway, race
 
 from kafka_direct.testing import KafkaStartError, LocalHdfs, LocalS3
 from kafka_direct.testing import s3 as s3_module
-from kafka_direct.testing.jar import s3a_jars
 
 CONDITIONAL = "fs.option.create.conditional.overwrite"
 IMPATIENT = {"attempts.maximum": "0", "retry.limit": "0", "retry.throttle.limit": "0"}
@@ -26,15 +26,8 @@ SIGNED = {"Authorization": "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/
 
 @pytest.fixture(scope="module")
 def hadoop():
-    """Hadoop's classes in a JVM of its own: the session's has no jars of S3A, and takes none once it runs."""
-    gateway = launch_gateway(SimpleNamespace(getAll=lambda: [("spark.jars", s3a_jars()), ("spark.log.level", "OFF")]))
-    # If a session of Spark's was made in this process, PySpark asks the session's JVM about each exception of this one.
-    theirs, py4j.java_gateway.get_return_value = py4j.java_gateway.get_return_value, py4j.protocol.get_return_value
-    yield gateway
-    py4j.java_gateway.get_return_value = theirs
-    gateway.shutdown()
-    gateway.proc.stdin.close()
-    gateway.proc.wait()
+    with hadoop_gateway() as gateway:
+        yield gateway
 
 
 @pytest.fixture(scope="module")
@@ -93,13 +86,6 @@ def answer(s3, method, key, body=b"", headers=None):
         return connection.getresponse().status
     finally:
         connection.close()
-
-
-def race(contest, writers=4):
-    """What `contest(writer)` returns for writers that begin together."""
-    start = threading.Barrier(writers)
-    with ThreadPoolExecutor(writers) as pool:
-        return list(pool.map(lambda writer: (start.wait(), contest(writer))[1], range(writers)))
 
 
 def refuses_connections(uri):

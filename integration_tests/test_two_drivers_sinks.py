@@ -146,6 +146,33 @@ def test_no_clock_decides_who_goes_on(kind, drivers_apart, ground):
     assert "Fenced: " in said or (kind.startswith("sql") and "idle-in-transaction timeout" in said), said
 
 
+# Killed in its second batch, but for a task, which is held in the first.
+KILLED = [("sql in workers", "in a task", 1), ("kafka", "in a transaction", 4)]
+if "ALL_MOMENTS" in os.environ:
+    KILLED += [("sql", "in a transaction", 2), ("kafka in workers", "in a task", 1)]
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("kind", "moment", "nth"), KILLED)
+def test_without_a_checkpoint_the_next_starts_where_the_output_ends(kind, moment, nth, drivers, ground, tmp_path):
+    """The one before was killed with its transaction open: neither is a record missing, nor is one there twice."""
+    *_, successor = drivers
+    *told, found = ground(kind)
+    killed = Driver(tmp_path / "killed.log", {})
+    try:
+        killed.tell({**told[0], "checkpoint": None, "moment": moment, "nth": nth, "is_killed": True})
+        killed.hear("held")
+        killed.process.wait()
+    finally:
+        killed.end()
+    assert len(found()) < len(WANTED)
+    successor.tell({**told[1], "checkpoint": None})
+    successor.hear("finished")
+    assert successor.hear("ended") is None
+
+    assert sorted(found()) == WANTED
+
+
 def run_round(older, newer, told, moment, *, is_left, is_frozen, left=None):
     if is_left:
         newer.tell({**told[1], "leave": 40, **(left or {})})

@@ -39,7 +39,7 @@ BATCH_SECONDS = 0.3
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    checkpoint: str  # a URI
+    checkpoint: str | None  # a URI; without one it starts where its sink ends
     output: str  # a local folder
     bootstrap: str
     topic: str
@@ -237,13 +237,18 @@ def stream(sc: SparkContext, given: Round, pipe: Pipe, moments: Moments) -> None
     global running  # noqa: PLW0603
 
     def create() -> StreamingContext:
-        ssc = StreamingContext(sc, BATCH_SECONDS)
-        try:
-            ssc.checkpoint(given.checkpoint)
-        except Py4JJavaError:  # Spark's own connection to a NameNode that was away in the round before
-            ssc.checkpoint(given.checkpoint)
+        ssc, positions = StreamingContext(sc, BATCH_SECONDS), None
+        if given.checkpoint is None:
+            positions = two_drivers_sinks.positions_of(given)
+        else:
+            try:
+                ssc.checkpoint(given.checkpoint)
+            except Py4JJavaError:  # Spark's own connection to a NameNode that was away in the round before
+                ssc.checkpoint(given.checkpoint)
         params = {"bootstrap.servers": given.bootstrap, "auto.offset.reset": "earliest"}
-        records = kafka_direct.createDirectStream(ssc, [given.topic], params, messageHandler=key_of, name=NAME)
+        records = kafka_direct.createDirectStream(
+            ssc, [given.topic], params, fromOffsets=positions, messageHandler=key_of, name=NAME
+        )
         records.foreachRDD(write)
         records.foreachRDD(look)
         return ssc

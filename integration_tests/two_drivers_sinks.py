@@ -18,7 +18,9 @@ from kafka_direct.sinks.sql.session import Session
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-IN_A_TASK = "in a task"  # between two of its records, with its transaction open
+    from kafka_direct.offsets import SavedPositions
+
+IN_A_TASK = "in a task"  # between two of its records, with its transaction open and a part of it written
 # Of a driver that writes itself: its transaction has the rows and is open; the folder has all its files.
 MOMENTS = (
     (Session, "require_moved", "in a transaction"),
@@ -50,16 +52,23 @@ class Gate:
                 self._go_on.read_text()
 
 
-def held(gate: Gate, rows: Iterable[Any]) -> Iterator[str]:
-    for number, (partition, offset) in enumerate(rows):
-        yield f"{partition} {offset}"
+def held(gate: Gate, rows: Iterable[str]) -> Iterator[str]:
+    for number, row in enumerate(rows):
+        yield row
         if number == 5:
             gate.hold()
 
 
-def insert(cursor: Any, rows: Iterable[str]) -> None:
-    for row in rows:
+def insert(gate: Gate, cursor: Any, rows: Iterable[str]) -> None:
+    """Held here, as `save_partitions` reads the rows before its transaction has changed anything."""
+    for row in held(gate, rows):
         cursor.execute("INSERT INTO results VALUES (%s)", (row,))
+
+
+def positions_of(given: Any) -> SavedPositions:
+    """Where the sink of a round stands."""
+    kind, where = given.sink
+    return sql_sink(where).positions() if kind.startswith("sql") else kafka_sink(given, where).positions([given.topic])
 
 
 def output_of(given: Any) -> Callable[[Any], object] | None:
@@ -68,13 +77,13 @@ def output_of(given: Any) -> Callable[[Any], object] | None:
         return None
     kind, where = given.sink
     gate = Gate(given.output)
-    lines = partial(_lines, gate)
     if kind.startswith("sql"):
-        sql = SqlSink(partial(psycopg.connect, where), name="output")
+        sql = sql_sink(where)
         save = sql.save if kind == "sql" else sql.save_partitions
-        return lambda rdd: save(lines(rdd), insert)
+        return lambda rdd: save(rdd.map(_line), partial(insert, gate))
+    lines = partial(_held_lines, gate)
     if kind.startswith("kafka"):
-        kafka = KafkaSink({"bootstrap.servers": given.bootstrap}, where, name=f"output-{where}")
+        kafka = kafka_sink(given, where)
         write = kafka.save if kind == "kafka" else kafka.save_partitions
         return lambda rdd: write(lines(rdd).map(_record))
     files = FileSink(where)
@@ -86,8 +95,20 @@ def output_of(given: Any) -> Callable[[Any], object] | None:
     return publish
 
 
-def _lines(gate: Gate, rdd: Any) -> Any:
-    return rdd.mapPartitions(partial(held, gate))
+def sql_sink(where: str) -> SqlSink:
+    return SqlSink(partial(psycopg.connect, where), name="output")
+
+
+def kafka_sink(given: Any, where: str) -> KafkaSink:
+    return KafkaSink({"bootstrap.servers": given.bootstrap}, where, name=f"output-{where}")
+
+
+def _held_lines(gate: Gate, rdd: Any) -> Any:
+    return rdd.map(_line).mapPartitions(partial(held, gate))
+
+
+def _line(row: tuple[int, int]) -> str:
+    return f"{row[0]} {row[1]}"
 
 
 def _record(line: str) -> tuple[str, str]:

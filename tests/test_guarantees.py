@@ -33,3 +33,22 @@ def test_each_cell_has_a_note():
 
     assert used == set(NOTES)
     assert [cell for cell in cells if re.match(r"(once|the older)\b", cell) and "[" not in cell] == []
+
+
+FAULTS = (ROOT / "docs/decisions/0078-each-fault-and-its-test.md").read_text()
+KNOWN = [*(f"A{n}" for n in range(1, 8)), *(f"B{n}" for n in range(8, 16)), "D"]
+
+
+def test_each_fault_has_a_test():
+    """What was taken out to see it fail is still in the code. If not, see the test fail again, and change the line."""
+    rows = re.findall(
+        r"^\| \W*([A-D]\d*)\b.* \| (.*) \| `([\w/]+\.py)`: ((?:`[^`]+`(?:, (?=`))?)+).* \| .+ \|$", FAULTS, re.MULTILINE
+    )
+
+    assert len(rows) == FAULTS.count("\n| ") - 1, "a line has another form"
+    assert list(dict.fromkeys(number for number, *_ in rows)) == KNOWN
+    for _, test, file, codes in rows:
+        path, name = re.fullmatch(r"`(\w+/[\w/]+\.py)::(test_\w+)`", test).groups()
+        assert f"def {name}(" in (ROOT / path).read_text(), test
+        for code in re.findall("`([^`]+)`", codes):
+            assert code in (ROOT / file).read_text(), (file, code)

@@ -89,3 +89,21 @@ def test_a_producer_is_kept_only_if_nothing_of_it_is_under_way(client, reports, 
     producer.commit()
 
     assert producer.may_be_kept() == is_kept
+
+
+@pytest.mark.parametrize(
+    ("code", "is_fatal", "kind"), [(KafkaError._FATAL, True, Fenced), (KafkaError._STATE, False, BrokerError)]
+)
+def test_an_error_of_beginning_is_told_as_any_other(code, is_fatal, kind, monkeypatch):
+    """A kept producer that was fenced while nobody used it learns it there; the caller then makes a new one."""
+
+    def refuse():
+        raise KafkaException(KafkaError(code, fatal=is_fatal))
+
+    client = Client()
+    client.begin_transaction = refuse
+    monkeypatch.setattr(transactional_producer, "Producer", client)
+    producer = TransactionalProducer(ClientParams.parse({"bootstrap.servers": "broker:9092"}), "w")
+
+    with pytest.raises(kind, match=r"the transaction of w|w has a newer producer"):
+        producer.begin([], None, "g")
