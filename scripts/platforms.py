@@ -99,9 +99,10 @@ def _version(python: str) -> str:
 
 
 def _find(version: str) -> str | None:
-    """On the PATH, or pyenv's; a shim of pyenv's may be there and not work."""
+    """This one, one on the PATH, or pyenv's; a shim of pyenv's may be there and not work."""
+    own = sys._base_executable if python_version(sys.executable) == version else None
     kept = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python{version}"))
-    for found in (shutil.which(f"python{version}"), *map(str, reversed(kept))):
+    for found in (own, shutil.which(f"python{version}"), *map(str, reversed(kept))):
         if found and subprocess.run([found, "-c", ""], capture_output=True, check=False).returncode == 0:
             return found
     return None

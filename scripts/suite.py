@@ -19,6 +19,9 @@ def main() -> None:
     parser.add_argument("which", choices=["oldest", "newest"])
     which, more = parser.parse_known_args()
     found = pythons()
+    if which.which == "newest" and python_version(found[-1]) == python_version(sys.executable):
+        print(f"Python {python_version(sys.executable)} is the newest here, and that of make test: nothing more to run")
+        return
     platform = {
         "oldest": Platform(pyspark=PYSPARKS[0], python=found[0], lowest=True, extra="dev"),
         "newest": Platform(pyspark=PYSPARKS[-1], python=found[-1], extra="dev"),
@@ -27,8 +30,9 @@ def main() -> None:
     platform.install()
     # The program `pytest`, as `python -m pytest` would import the tree and not what is installed.
     pytest = str(platform.folder / "bin/pytest")
-    for tests in (["tests"], ["-n", "2", "--dist", "loadfile", f"@{SHORT}"]):
-        done = subprocess.run([pytest, *tests, *more], cwd=ROOT, env=platform.environment(), check=False)
+    for tests in ("tests", f"@{SHORT}"):
+        command = [pytest, "-n", "2", "--dist", "loadfile", tests, *more]
+        done = subprocess.run(command, cwd=ROOT, env=platform.environment(), check=False)
         if done.returncode != 0:
             sys.exit(done.returncode)
 
