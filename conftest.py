@@ -6,6 +6,11 @@ import pyspark
 import pytest
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    if _version(pyspark.__version__) < (4, 0):  # its collect() leaves the socket to Python's garbage collector
+        config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     for mark in item.iter_markers("pyspark"):
         if _version(pyspark.__version__) < _version(mark.args[0]):

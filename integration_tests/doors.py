@@ -150,9 +150,11 @@ def sql_sink(sc, spark):
 def rows_that_end_early(sc, spark):
     """Nothing of a task is written whose rows are not all there (docs/decisions/0077)."""
     sink, errors = make_sql_sink("early"), []
+    many = [f"value {n}" for n in range(3000)]  # so that the first of them have gone on when the last one fails
+    last = many[-2:]  # of each partition
 
     def parse(record):
-        if record[1] in VALUES[-2:]:  # the last of each partition
+        if record[1] in last:
             raise ValueError("cannot be parsed")
         return record[1]
 
@@ -162,7 +164,8 @@ def rows_that_end_early(sc, spark):
         except Exception as error:  # noqa: BLE001  Spark's own, of the task
             errors.append(str(error))
 
-    with stream(sc, make_topic(), lambda rdd: save(rdd.map(lambda row: row)), change=lambda stream: stream.map(parse)):
+    topic = make_topic(many)
+    with stream(sc, topic, lambda rdd: save(rdd.map(lambda row: row)), change=lambda stream: stream.map(parse)):
         wait_until(lambda: errors, "the failure", timeout=SECONDS)
     assert "cannot be parsed" in errors[0], errors[0]
     assert (in_database(), set(sink.positions().values())) == ([], {0})
