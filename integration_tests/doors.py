@@ -1,7 +1,7 @@
 """One small job for each front door, all in one process: `make matrix` runs it on every PySpark and Python.
 
 It is not a test of pytest's, so that it needs nothing but what users install. Each door writes one line of JSON when it
-is done: {"door": ..., "answer": "ok", "refused: <sentence>" or "failed: <the end of the stack trace>"}.
+is done, to the file `answers` of the folder, as Java writes to the output too: {"door": ..., "answer": "ok", "refused: <sentence>" or "failed: <the end of the stack trace>"}.
 """
 
 from __future__ import annotations
@@ -342,7 +342,10 @@ def _failed(error):
 
 
 def tell(name, answered):
-    print(json.dumps({"door": name, "answer": answered}), file=OUT, flush=True)
+    line = json.dumps({"door": name, "answer": answered})
+    print(line, flush=True)
+    with Path(folder("answers")).open("a") as answers:
+        answers.write(f"{line}\n")
 
 
 def spark_itself(sc, spark):
@@ -370,8 +373,6 @@ def main():
         tell(name, answer(run, sc, spark))
     sc.stop()
 
-
-OUT = sys.stdout  # PySpark and its JVM write to the error output
 
 if __name__ == "__main__":
     main()
