@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit integration lint format crash kills stores moments examples laws mutants wheels wheel-trial wheels-arm64 release bench bench-planning bench-sinks logins clean test-jvm
+.PHONY: help demo test unit integration matrix oldest newest lint format crash kills stores moments examples laws mutants wheels wheel-trial wheels-arm64 release bench bench-planning bench-sinks logins clean test-jvm
 
 ##@ Use
 demo: ready  ## A real Spark job reads a real Kafka, is killed, and goes on where it stood
@@ -24,6 +24,12 @@ integration: ready  ## Integration tests: real Spark, real Kafka
 
 test-jvm: java $(VENV)-jvm/.installed  ## The data source against the JVM's own, on PySpark 4.2.0 (not part of make test)
 	PYSPARK_PYTHON=$(CURDIR)/$(VENV)-jvm/bin/python $(VENV)-jvm/bin/python -m pytest jvm_tests $(PYTEST_ARGS)
+
+matrix: ready  ## Every front door on every PySpark and Python of this machine; writes docs/platforms.md (PYTHONS="..." MATRIX_ARGS="--help")
+	@$(BIN)/python scripts/matrix.py $(MATRIX_ARGS)
+
+oldest newest: ready  ## Unit tests and a short selection of the others on the oldest PySpark and all else; on the newest Python
+	@$(BIN)/python scripts/suite.py $@ $(PYTEST_ARGS)
 
 lint: $(VENV)/.installed  ## ruff, mypy strict, import contracts
 	$(BIN)/ruff check

@@ -14,6 +14,8 @@ from kafka_direct.errors import ConfigError
 from kafka_direct.options import ClientParams
 from kafka_direct.testing import wait_until
 
+pytestmark = pytest.mark.pyspark("4.0")
+
 PARTITIONS = 3
 
 

@@ -14,6 +14,8 @@ from kafka_direct.sinks.batch import KafkaBatch
 from kafka_direct.sinks.kafka.store import KafkaStore
 from kafka_direct.testing import wait_until
 
+pytestmark = pytest.mark.pyspark("4.0")
+
 SCHEMA = (
     "topic STRING, key BINARY, value STRING, partition INT, headers ARRAY<STRUCT<key: STRING, value: BINARY>>, x INT"
 )

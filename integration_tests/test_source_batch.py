@@ -9,6 +9,8 @@ from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.errors import PySparkException
 
+pytestmark = pytest.mark.pyspark("4.0")
+
 TIME_MS = 1_790_000_000_123
 
 

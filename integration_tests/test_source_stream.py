@@ -10,6 +10,8 @@ from kafka_direct import TopicPartition, testing
 from kafka_direct.broker import ConsumerGroup
 from kafka_direct.options import ClientParams
 
+pytestmark = pytest.mark.pyspark("4.0")
+
 
 class Stream:
     """Queries over a topic on one checkpoint; `batches` has what each batch has read, once for every run of it.

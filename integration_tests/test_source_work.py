@@ -18,6 +18,8 @@ from pyspark.sql.functions import from_json
 import kafka_direct
 from kafka_direct import TopicPartition, testing
 
+pytestmark = pytest.mark.pyspark("4.0")
+
 FIELDS = "id BIGINT, name STRING, price DOUBLE, tags ARRAY<STRING>, inner STRUCT<a: INT>, _corrupt_record STRING"
 
 

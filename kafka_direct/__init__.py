@@ -6,6 +6,8 @@ Names load when they are first used, so that the command line and the workers st
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .pyspark_names import explain_format
+
 if TYPE_CHECKING:
     from .dstream import (
         DirectKafkaInputDStream,
@@ -92,3 +94,6 @@ if not TYPE_CHECKING:  # a type checker would take it for any name there could b
 
     def __dir__() -> list[str]:
         return __all__
+
+
+explain_format()

@@ -1,15 +1,24 @@
-"""The names of PySpark that depend on its version: where they are, and since when. No other file knows versions.
+"""What depends on PySpark's version: where its names are, since when, and what is said where one is missing.
 
-Names load when they are first used: a DStream job needs nothing of `pyspark.sql`. Spark's JVM classes, which depend on
-the version too, are in `kafka_direct/dstream/jvm.py`.
+No other file knows versions. Names load when they are first used: a DStream job needs nothing of `pyspark.sql`. Spark's
+JVM classes are in `kafka_direct/dstream/jvm.py`; those that we use are the same from 3.5 to 4.3.
 """
 
 from __future__ import annotations
 
+import functools
 from importlib import import_module
-from typing import Any
+from importlib.machinery import PathFinder
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
-import pyspark
+from kafka_direct.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FORMAT = "kafka_direct"
+DATA_SOURCES = "4.0"  # the first PySpark with data sources in Python
 
 # The modules that a name may be in, and the PySpark that has it first. 3.5 has `pyspark.rdd` where 4.0 has
 # `pyspark.core.rdd`.
@@ -17,7 +26,7 @@ _NAMES: dict[str, tuple[str, tuple[str, ...]]] = {
     "PipelinedRDD": ("3.5", ("pyspark.core.rdd", "pyspark.rdd")),
     **dict.fromkeys(
         ("DataSource", "DataSourceReader", "DataSourceStreamReader", "InputPartition", "WriterCommitMessage"),
-        ("4.0", ("pyspark.sql.datasource",)),
+        (DATA_SOURCES, ("pyspark.sql.datasource",)),
     ),
     **dict.fromkeys(
         ("DataSourceArrowWriter", "DataSourceStreamArrowWriter"),
@@ -39,4 +48,41 @@ def __getattr__(name: str) -> Any:
             return getattr(import_module(module), name)
         except (ImportError, AttributeError):
             continue
-    raise ImportError(f"this needs PySpark {since} or newer, which has {name}; PySpark is {pyspark.__version__}.")
+    if since == DATA_SOURCES:
+        raise ConfigError(_no_data_sources())
+    raise ConfigError(f"this needs PySpark {since} or newer, which has {name}; PySpark is {_version()}.")
+
+
+def explain_format() -> None:
+    """Have `format("kafka_direct")` say why it is not there, on a PySpark without data sources in Python.
+
+    Spark would look for a JAR, and advise to search for one. It can be told only in a program that has imported
+    kafka_direct: such a PySpark loads no module of ours by itself. Another PySpark is not loaded here.
+    """
+    found = find_spec("pyspark")
+    places = () if found is None else found.submodule_search_locations or ()
+    if places and PathFinder.find_spec("pyspark.sql.datasource", [f"{place}/sql" for place in places]) is None:
+        batch, stream = import_module("pyspark.sql.readwriter"), import_module("pyspark.sql.streaming.readwriter")
+        for asked in (batch.DataFrameReader, batch.DataFrameWriter, stream.DataStreamReader, stream.DataStreamWriter):
+            asked.format = _explained(asked.format)
+
+
+def _explained(choose: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
+    @functools.wraps(choose)
+    def format(self: Any, source: str) -> Any:  # noqa: A001  Spark's name
+        if source.lower() == FORMAT:
+            raise ConfigError(_no_data_sources())
+        return choose(self, source)
+
+    return format
+
+
+def _no_data_sources() -> str:
+    return (
+        f"Python data sources begin with PySpark {DATA_SOURCES}, and this is PySpark {_version()}; upgrade it, "
+        'or use createDirectStream or createRDD here, or Spark\'s own format("kafka").'
+    )
+
+
+def _version() -> str:
+    return str(import_module("pyspark").__version__)

@@ -56,6 +56,7 @@ def loaded_by(statement):
     return set(done.stdout.split())
 
 
+@pytest.mark.pyspark("4.0")  # an older one is told of the format that it lacks
 @pytest.mark.parametrize(
     ("statement", "allowed"),
     [

@@ -1,6 +1,6 @@
 """Spark's side of a direct stream: every call into the JVM for which PySpark has no function.
 
-Each function is one fact about Spark's streaming classes. They hold for 4.2 and 4.3 and have a test each.
+Each function is one fact about Spark's streaming classes. They hold from 3.5 to 4.3 and have a test each.
 """
 
 from __future__ import annotations

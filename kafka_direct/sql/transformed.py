@@ -11,7 +11,6 @@ from pyspark.sql.types import StructType
 from kafka_direct.checkpointed import public
 from kafka_direct.errors import ArgumentTypeError, ConfigError
 
-from .data_source import KafkaDirectSource
 from .projection import Projection
 from .schema import source_schema
 
@@ -44,6 +43,8 @@ def source(
     Raises:
         ArgumentTypeError, ConfigError: an argument is wrong.
     """
+    from .data_source import KafkaDirectSource  # noqa: PLC0415  refused where PySpark has no Python data sources
+
     if not callable(transform):
         raise ArgumentTypeError(f"transform must be a function from RecordBatch to RecordBatch; it is {transform!r}.")
     session = SparkSession.getActiveSession() if spark is None else spark

@@ -302,6 +302,7 @@ def test_completion():
     assert {"plain,--to-earliest", "plain,--to-latest", "plain,--topic"} <= set(done.stdout.split())
 
 
+@pytest.mark.pyspark("4.0")  # an older one is told of the format that it lacks
 @pytest.mark.parametrize(
     ("statement", "forbidden"),
     [
@@ -322,6 +323,7 @@ def test_nothing_is_loaded_that_is_not_needed(checkpoint, statement, forbidden):
     assert done.stdout.splitlines()[-1].split() == ["loaded"]
 
 
+@pytest.mark.pyspark("4.0")  # an older one is told of the format that it lacks
 def test_it_starts_fast():
     """To its help the command needs no more than twice the time that Python needs to import the Kafka client."""
     commands = {

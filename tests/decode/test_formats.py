@@ -20,6 +20,7 @@ def test_examples_are_true():
     assert doctest.testmod(formats).failed == 0
 
 
+@pytest.mark.pyspark("4.0")
 def test_a_format_makes_the_types_that_it_decodes():
     """JSON makes structs; without a format a value is fetched as it is declared."""
     batch = pa.RecordBatch.from_arrays([pa.array([b'{"id": 7}'])], names=["value"])
@@ -31,6 +32,7 @@ def test_a_format_makes_the_types_that_it_decodes():
         Projection.of(STRUCT)
 
 
+@pytest.mark.pyspark("4.0")
 def test_a_new_format_is_a_row(monkeypatch):
     """Nothing else has to know it: the projection finds what it makes, and how."""
     length = formats.Format(

@@ -189,6 +189,7 @@ def test_what_is_required_is_awaited(kafka):
         kafka.brokers().require_available(Subscription.parse(["orders", "clicks"]))
 
 
+@pytest.mark.pyspark("4.0")  # an older one is told of the format that it lacks
 def test_the_fake_needs_neither_java_nor_a_client():
     """Tests that use it start without the libraries that they do without."""
     code = (

@@ -3,7 +3,7 @@
 import logging
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException, Producer, libversion
 
 from kafka_direct.options.librdkafka_keys import (
     CALLBACK_KEYS,
@@ -17,6 +17,14 @@ from kafka_direct.options.librdkafka_keys import (
 )
 
 UNKNOWN = "No such configuration property"
+# Those that have come since the lowest client that is allowed; an older one refuses them itself.
+NEWER = {
+    "max.poll.records": (2, 15),
+    "sasl.oauthbearer.sub.claim.name": (2, 14),
+    "share.acknowledgement.mode": (2, 15),
+}
+INSTALLED = tuple(int(number) for number in libversion()[0].split(".")[:2])
+KEYS = sorted(set(LIBRDKAFKA_KEYS) - set(PRODUCER_CALLBACK_KEYS))
 
 
 def refusal(client, key):
@@ -36,9 +44,11 @@ def test_an_unknown_key_is_told_apart():
     assert UNKNOWN not in refusal(Consumer, "fetch.min.bytes")
 
 
-@pytest.mark.parametrize("key", sorted(set(LIBRDKAFKA_KEYS) - set(PRODUCER_CALLBACK_KEYS)))
+@pytest.mark.parametrize("key", KEYS)
 def test_the_installed_client_knows_each_key(key):
     """Every shipped key is one the installed confluent-kafka accepts."""
+    if NEWER.get(key, INSTALLED) > INSTALLED:
+        pytest.skip(f"this begins with librdkafka {NEWER[key]}, and this is {INSTALLED}")
     assert UNKNOWN not in refusal(Consumer, key)
 
 

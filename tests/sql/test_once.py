@@ -6,6 +6,9 @@ from hypothesis import strategies as st
 
 from kafka_direct.broker.write.entries import Entry
 from kafka_direct.errors import OutOfOrder
+
+pytest.importorskip("pyspark.sql.datasource", reason="Python data sources begin with PySpark 4.0")
+
 from kafka_direct.sql.once import Attempt, Rows, compare
 
 ATTEMPT = Attempt("q", "r", 7, 2)

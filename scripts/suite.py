@@ -1,0 +1,41 @@
+"""`make oldest` and `make newest`: the unit tests, and an integration test or two for each front door, on one platform.
+
+The oldest has the lowest versions of all that pyproject.toml requires, the newest the newest Python of this machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+
+from platforms import PYSPARKS, ROOT, Platform, python_version, pythons
+
+SHORT = "integration_tests/short.txt"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("which", choices=["oldest", "newest"])
+    which, more = parser.parse_known_args()
+    found = pythons()
+    if which.which == "newest" and python_version(found[-1]) == python_version(sys.executable):
+        print(f"Python {python_version(sys.executable)} is the newest here, and that of make test: nothing more to run")
+        return
+    platform = {
+        "oldest": Platform(pyspark=PYSPARKS[0], python=found[0], lowest=True, extra="dev"),
+        "newest": Platform(pyspark=PYSPARKS[-1], python=found[-1], extra="dev"),
+    }[which.which]
+    print(f"PySpark {platform.pyspark}, Python {python_version(platform.python)}", flush=True)
+    platform.install()
+    # The program `pytest`, as `python -m pytest` would import the tree and not what is installed.
+    pytest = str(platform.folder / "bin/pytest")
+    for tests in ("tests", f"@{SHORT}"):
+        command = [pytest, "-n", "2", "--dist", "loadfile", tests, *more]
+        done = subprocess.run(command, cwd=ROOT, env=platform.environment(), check=False)
+        if done.returncode != 0:
+            sys.exit(done.returncode)
+
+
+if __name__ == "__main__":
+    main()
