@@ -39,22 +39,21 @@ class UntoldCycle(QueryCycle):
         super().__init__(options, brokers, wait)
         self._is_limited = options.limits.trigger in {None, "processingTime"}
         self._stands: Reached | None = None  # the newest end that Spark has logged, or is about to
-        self._runs_again = False  # the first batch, which an earlier run has planned
+        self._is_first = False  # the batch to read is the first one; an earlier run may have planned it
 
     def begin(self) -> Reached:
-        self._runs_again = self._stands is not None and self._planned is None
+        self._is_first = self._stands is not None
         return super().begin()
 
     def next_untold_end(self) -> Reached:
         """Where the next batch ends."""
-        start, self._runs_again = self._stands, False
+        start, self._is_first = self._stands, False
         if start is None:
             found = self.begin()
             self._pace.finished(found.offsets)
         else:
             found = start
             self._finished(start)
-        self._begins = self._is_first_batch = False
         end = self._end(found, logged=None, is_limited=self._is_limited)
         if start is None or (end.offsets, end.gone) != (start.offsets, start.gone):
             start = replace(end, began=self._unlogged(start))
@@ -64,22 +63,21 @@ class UntoldCycle(QueryCycle):
     def ranges(self, start: Reached, end: Reached) -> tuple[OffsetRange, ...]:
         stood, self._stands = self._stands, end
         if start == end:  # a restart, or a first batch without records
-            if stood is not None and stood != end:
-                self._told_late()
+            if stood is not None and (stood != end or end.began):
+                self._refuse_limits()
             return ()
-        if self._runs_again and end.began:
-            # The start that was found anew may be another one by now.
+        if self._is_first and end.began:
+            # In a run after the one that planned the batch, the start was found anew, and may be another one by now.
             start = replace(start, offsets={**end.offsets, **end.began})
         return super().ranges(start, end)
 
-    def _told_late(self) -> None:
-        """Spark's setting for AvailableNow with other sources asks for the end before it tells where the query stands."""
+    def _refuse_limits(self) -> None:
+        """Spark tells where the query stands, and has asked before that where the next batch ends."""
         if self._is_limited and self._options.limit is not None:
             raise ConfigError(
                 "spark.sql.streaming.triggerAvailableNowWrapper.enabled is true, and the option trigger says that this "
                 "query goes on; set trigger to availableNow, to read all there is in one batch."
             )
-        self._planned = None
 
     def _unlogged(self, start: Reached | None) -> dict[TopicPartition, int]:
         """Where the planned batch begins in partitions in which no batch has ended before."""
