@@ -14,6 +14,7 @@ def main(servers: str, source: str, target: str, folder: str, *, is_last: bool) 
     spark = builder.getOrCreate()
     reader = spark.readStream.format("kafka_direct").option("kafka.bootstrap.servers", servers)
     reader = reader.option("subscribe", source).option("startingOffsets", "earliest")
+    reader = reader.option("trigger", "availableNow" if is_last else "processingTime")  # asked for before PySpark 4.2
     frame = reader.option("maxOffsetsPerTrigger", "90").load().selectExpr("key", "value")
     writer = frame.writeStream.format("kafka_direct").option("kafka.bootstrap.servers", servers)
     writer = writer.option("topic", target).option("transactional", "once-job")

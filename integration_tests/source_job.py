@@ -30,7 +30,7 @@ def main(servers, topic, folder, start, *, is_last):
     reader = session.readStream.format("kafka_direct").option("kafka.bootstrap.servers", servers)
     reader = reader.option("subscribe", topic).option("startingOffsets", start).option("kafka.group.id", topic)
     reader = reader.option("maxOffsetsPerTrigger", 10_000 if is_last else 37)
-    reader = reader.option("trigger", "availableNow" if is_last else "processingTime")  # which PySpark 4.0 and 4.1 ask for
+    reader = reader.option("trigger", "availableNow" if is_last else "processingTime")  # asked for before PySpark 4.2
     reader = reader.schema("partition INT, offset BIGINT")
     writer = reader.load().writeStream.foreachBatch(write).option("checkpointLocation", str(folder / "checkpoint"))
     query = (writer.trigger(availableNow=True) if is_last else writer).start()

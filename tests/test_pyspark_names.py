@@ -45,3 +45,18 @@ def test_an_unknown_name_is_an_attribute_error():
     """As in any module."""
     with pytest.raises(AttributeError, match="Nothing"):
         pyspark_names.Nothing  # noqa: B018
+
+
+def test_a_name_with_a_stand_in(monkeypatch):
+    """An older PySpark has a class of ours for it, always the same one, of what it does have."""
+    monkeypatch.setitem(pyspark_names._NAMES, "DataSourceStreamArrowWriter", ("9.9", ("pyspark.sql.later",)))
+    monkeypatch.setitem(pyspark_names._STAND_INS, "Later", ())
+    monkeypatch.setitem(pyspark_names._NAMES, "Later", ("9.9", ("pyspark.sql.later",)))
+    made = pyspark_names.DataSourceStreamArrowWriter
+    try:
+        assert [base.__name__ for base in made.__bases__] == ["DataSourceStreamWriter", "DataSourceArrowWriter"]
+        assert pyspark_names.DataSourceStreamArrowWriter is made
+        assert pyspark_names.Later is pyspark_names.Later
+    finally:
+        for name in ("DataSourceStreamArrowWriter", "Later"):
+            vars(pyspark_names).pop(name, None)

@@ -90,8 +90,8 @@ def _read(progress: Any) -> Report | None:
         if not tells_triggers() and "PythonMicroBatchStream" in source.description:
             # What these call latestOffset is the end of the batch.
             raise ConfigError(
-                f"the lag of a query of kafka_direct needs PySpark 4.2 or newer, and this is {pyspark.__version__}, whose "
-                "reports do not say where topics end; set kafka.group.id, and compare the group with its topics."
+                f"the lag of a query of kafka_direct needs PySpark 4.2 or newer, and this is {pyspark.__version__}, "
+                "whose reports do not say where topics end; set kafka.group.id, and compare the group with its topics."
             )
         ends = kafka_offsets(source.latestOffset or "")
         if ends is not None:

@@ -88,7 +88,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerLimits:
-    """How much a micro-batch takes; None is no limit. `trigger` is for a Spark that does not tell which one a query has."""
+    """How much a micro-batch takes; None is no limit. `trigger` is for a Spark that does not tell it."""
 
     max_offsets: int | None
     min_offsets: int | None
@@ -293,10 +293,11 @@ def _limits(texts: OptionTexts) -> TriggerLimits:
 def _trigger(texts: OptionTexts) -> Trigger | None:
     if (text := texts.text("trigger")) is None:
         return None
-    found = next((name for name in get_args(Trigger) if name.lower() == text.strip().lower()), None)
-    if found is None:
-        raise ConfigError(f"option trigger is {text!r}; give {' or '.join(get_args(Trigger))}, as the query has it.")
-    return found
+    names: tuple[Trigger, ...] = get_args(Trigger)
+    for name in names:
+        if name.lower() == text.strip().lower():
+            return name
+    raise ConfigError(f"option trigger is {text!r}; give {' or '.join(names)}, as the query has it.")
 
 
 def _pace(texts: OptionTexts) -> PaceOptions:

@@ -1,10 +1,10 @@
-"""`UntoldCycle`: the batch cycle of a query on PySpark 4.0 and 4.1, which tell a source less than newer ones.
+"""`UntoldCycle`: the batch cycle of a query on PySpark 4.0 and 4.1, which tell a source less (docs/decisions/0091).
 
-Where the next batch starts: it starts where the last one ended, and that is known. On a restart Spark first asks for the
+They do not tell where the next batch starts. It starts where the last one ended. On a restart Spark first asks for the
 partitions between the last logged end and the same end. A query of which nothing was told is new.
 
-Which trigger the query has: the batch may be the only one of its run. So it reads at once, and a start that no batch has
-logged stands beside the batch's end in Spark's log, as `Reached.began`. Limits need the option `trigger`.
+They do not tell which trigger the query has. The batch may be the only one of its run, so it reads at once, and a start
+that no batch has logged stands beside its end in Spark's log, as `Reached.began`. Limits need the option `trigger`.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class UntoldCycle(QueryCycle):
     def __init__(self, options: SourceOptions, brokers: Brokers, wait: Callable[[float], object] | None = None) -> None:
         if options.limit is not None and options.limits.trigger is None:
             raise ConfigError(
-                f"AvailableNow with {options.limit} needs PySpark 4.2 or newer, and this is {pyspark.__version__}, which "
-                "does not tell which trigger a query has; set the option trigger to processingTime if it goes on, or to "
-                "availableNow to read all there is in one batch, without limits."
+                f"AvailableNow with {options.limit} needs PySpark 4.2 or newer, and this is {pyspark.__version__}, "
+                "which does not tell which trigger a query has; set the option trigger to processingTime if the query "
+                "goes on, or to availableNow to read all there is in one batch, without limits."
             )
         super().__init__(options, brokers, wait)
         self._is_limited = options.limits.trigger in {None, "processingTime"}

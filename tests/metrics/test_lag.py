@@ -25,7 +25,7 @@ def progress(second, consumed, latest, query="q1", name="orders", *, is_ours=Fal
     def text(offsets):
         return None if offsets is None else json.dumps({"t": {str(p): offset for p, offset in offsets.items()}})
 
-    described = "org.apache.spark.sql.execution.datasources.v2.python.PythonMicroBatchStream@1" if is_ours else "KafkaV2"
+    described = "org.apache.spark.PythonMicroBatchStream@1" if is_ours else "KafkaV2"
     kafka = SimpleNamespace(description=described, endOffset=text(consumed), latestOffset=text(latest))
     rate = SimpleNamespace(description="RateStreamV2", endOffset="17", latestOffset=None)
     time = f"2026-11-18T10:00:{second:02}.000Z"
