@@ -11,7 +11,7 @@ from kafka_direct.pyspark_names import tells_triggers
 
 @pytest.fixture
 def job(session, kafka, kafka_topic, tmp_path):
-    """Copy orders from one topic into another, what is there now: `job()`; its topics are `job.source`, `job.target`."""
+    """Copy the orders that are there now from the topic `job.source` to `job.target`: `job()`."""
 
     def doubled(batch):
         import pyarrow as pa
@@ -29,7 +29,7 @@ def job(session, kafka, kafka_topic, tmp_path):
 
     def run(ends="availableNow", **options):
         reader = session.readStream.format(name).option("kafka.bootstrap.servers", kafka.bootstrap_servers)
-        reader = reader.options(subscribe=run.source, startingOffsets="earliest", valueFormat="json", includeHeaders="true")
+        reader = reader.options(subscribe=run.source, startingOffsets="earliest", valueFormat="json")
         writer = reader.options(**options).load().writeStream.format("kafka_direct").option("topic", run.target)
         writer = writer.option("kafka.bootstrap.servers", kafka.bootstrap_servers).option("transactional", "copy")
         query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(**{ends: True}).start()
@@ -42,7 +42,8 @@ def job(session, kafka, kafka_topic, tmp_path):
 
 def write(session, kafka, topic, numbers):
     """Orders, by a batch of Spark's."""
-    frame = session.createDataFrame([(f"k{n}", json.dumps({"id": n, "price": n * n})) for n in numbers], "key STRING, value STRING")
+    rows = [(f"k{n}", json.dumps({"id": n, "price": n * n})) for n in numbers]
+    frame = session.createDataFrame(rows, "key STRING, value STRING")
     frame = frame.selectExpr("key", "value", "array(struct('n' AS key, CAST(key AS BINARY) AS value)) AS headers")
     frame.write.format("kafka_direct").mode("append").option("kafka.bootstrap.servers", kafka.bootstrap_servers).option(
         "topic", topic
@@ -52,8 +53,12 @@ def write(session, kafka, topic, numbers):
 def read(session, kafka, topic):
     reader = session.read.format("kafka_direct").option("kafka.bootstrap.servers", kafka.bootstrap_servers)
     reader = reader.option("subscribe", topic).option("kafka.isolation.level", "read_committed")
-    rows = reader.option("includeHeaders", "true").load().selectExpr(
-        "CAST(key AS STRING) AS key", "CAST(value AS STRING) AS value", "CAST(headers[0].value AS STRING) AS header"
+    rows = (
+        reader.option("includeHeaders", "true")
+        .load()
+        .selectExpr(
+            "CAST(key AS STRING) AS key", "CAST(value AS STRING) AS value", "CAST(headers[0].value AS STRING) AS header"
+        )
     )
     return sorted(map(tuple, rows.collect()))
 
