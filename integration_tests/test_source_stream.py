@@ -52,7 +52,7 @@ class Stream:
         while True:
             before = sum(map(len, self.batches.values()))
             query = self.start(topic, {"availableNow": True}, **options)
-            assert query.awaitTermination(120)
+            assert query.awaitTermination(240)
             if tells_triggers() or sum(map(len, self.batches.values())) == before:
                 return self.values()
             options.pop("meanwhile", None)

@@ -57,6 +57,7 @@ class QueryCycle:
         self._first: Reached | None = None
         self._is_first_batch = True  # no batch was planned, in this run or an earlier one
         self._begins = False  # the batch to plan is the first one of the query
+        self._runs_first = False  # the batch to read is the first one, which an earlier run has planned
         self._topic_ids: dict[str, str] = {}  # Spark keeps none
         self._target: Offsets | None = None  # where a run with Trigger.AvailableNow ends
         self._planned: tuple[Offsets, Offsets, tuple[OffsetRange, ...]] | None = None
@@ -80,7 +81,8 @@ class QueryCycle:
 
     def next_end(self, start: Reached, *, is_once: bool) -> Reached:
         """Where the batch after `start` ends. `is_once` (Trigger.Once, a single batch) means without limits."""
-        begins, self._begins, self._is_first_batch = self._begins, False, False
+        begins = self._begins
+        self._begins = self._runs_first = self._is_first_batch = False
         if begins and not is_once:
             # The first batch ends where it starts. If it has to run again, Spark asks for the start again, and latest
             # would have moved by then.
@@ -90,7 +92,11 @@ class QueryCycle:
 
     def ranges(self, start: Reached, end: Reached) -> tuple[OffsetRange, ...]:
         """What the batch from `start` to `end` reads: as planned, or what is left if an earlier run planned it."""
+        self._runs_first |= self._begins
         self._begins = self._is_first_batch = False
+        if self._runs_first and end.began:
+            # Its start was found anew, and may be another one by now.
+            start = replace(start, offsets={**end.offsets, **end.began})
         if self._planned is not None and self._planned[:2] == (start.offsets, end.offsets):
             return self._planned[2]
 

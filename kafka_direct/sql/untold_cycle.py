@@ -39,21 +39,17 @@ class UntoldCycle(QueryCycle):
         super().__init__(options, brokers, wait)
         self._is_limited = options.limits.trigger in {None, "processingTime"}
         self._stands: Reached | None = None  # the newest end that Spark has logged, or is about to
-        self._is_first = False  # the batch to read is the first one; an earlier run may have planned it
-
-    def begin(self) -> Reached:
-        self._is_first = self._stands is not None
-        return super().begin()
 
     def next_untold_end(self) -> Reached:
         """Where the next batch ends."""
-        start, self._is_first = self._stands, False
+        start = self._stands
         if start is None:
             found = self.begin()
             self._pace.finished(found.offsets)
         else:
             found = start
             self._finished(start)
+        self._begins = self._runs_first = self._is_first_batch = False
         end = self._end(found, logged=None, is_limited=self._is_limited)
         if start is None or (end.offsets, end.gone) != (start.offsets, start.gone):
             start = replace(end, began=self._unlogged(start))
@@ -65,10 +61,8 @@ class UntoldCycle(QueryCycle):
         if start == end:  # a restart, or a first batch without records
             if stood is not None and (stood != end or end.began):
                 self._refuse_limits()
+            self._is_first_batch = True  # if Spark asks for the start again, the first batch runs again
             return ()
-        if self._is_first and end.began:
-            # In a run after the one that planned the batch, the start was found anew, and may be another one by now.
-            start = replace(start, offsets={**end.offsets, **end.began})
         return super().ranges(start, end)
 
     def _refuse_limits(self) -> None:
