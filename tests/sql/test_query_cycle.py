@@ -122,7 +122,7 @@ def test_a_first_batch_that_runs_again_reads_what_it_logged(kafka):
 
 
 def test_a_first_batch_of_an_older_pyspark_runs_again(kafka):
-    """Where it began stands beside its end: what is found anew is another start by now. What follows goes on as usual."""
+    """Where it began stands beside its end: what is found anew is another start by now. What follows goes on."""
     query = Query(kafka, startingOffsets="latest-2")
     query.log = [encoded(Reached(offsets={T0: 10, T1: 10}, began={T0: 8}))]
     kafka.append("t", 0, 5)
