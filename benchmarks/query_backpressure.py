@@ -45,6 +45,7 @@ class Run:
         self.batches, self.batches_each = batches_each * len(speeds), batches_each
         reader = session.readStream.format("kafka_direct").option("kafka.bootstrap.servers", servers)
         reader = reader.option("subscribe", topic).option("startingOffsets", "earliest")
+        reader = reader.option("trigger", "processingTime")  # PySpark 4.0 and 4.1 do not tell
         reader = reader.option("backpressure", "true").option("targetBatchDuration", f"{int(target * 1000)}ms")
         if trigger is not None:  # else Spark's wait between two triggers would count as work
             reader = reader.option("checkpointLocation", checkpoint)

@@ -175,11 +175,12 @@ def test_rows_of_a_shuffle_are_written_once(query, tmp_path):
 
 def test_a_stopped_query_goes_on_where_it_stood(query, kafka_produce):
     """A running query is stopped in the middle of its batches."""
-    frame = query.read(maxOffsetsPerTrigger="30").select("value")
+    frame = query.read(maxOffsetsPerTrigger="30", trigger="processingTime").select("value")
     running = query.start(frame, trigger={"processingTime": "100 milliseconds"})
     wait_until(lambda: len(query.written()) >= 60, "some batches", timeout=60)
     running.stop()
-    assert query.run(frame) is None
+    for _ in range(2):  # before PySpark 4.2 a run is one batch, and the first one has to run again
+        assert query.run(query.read(trigger="availableNow").select("value")) is None
 
     assert Counter(query.written()) == expected()
 

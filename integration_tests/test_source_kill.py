@@ -1,6 +1,6 @@
 """Kill -9 of a query around its first batch and at random moments: nothing lost, nothing twice, replays identical.
 
-SOURCE_KILLS sets how many random kills follow those around the first batch, from a start at latest and from one at
+SOURCE_KILLS sets how many random kills follow those around the first batch, from a start at latest, at latest-20 and at
 earliest; SOURCE_KILL_SEED repeats their choices.
 """
 
@@ -25,7 +25,7 @@ from kafka_direct.testing import create_topic, produce, wait_until
 
 JOB = Path(__file__).parent / "source_job.py"
 KILLS = int(os.environ.get("SOURCE_KILLS") or 2)
-STARTS = ["latest", "earliest"] if "SOURCE_KILLS" in os.environ else ["latest"]
+STARTS = ["latest", "earliest", "latest-20"] if "SOURCE_KILLS" in os.environ else ["latest"]
 SEED = int(os.environ.get("SOURCE_KILL_SEED") or random.randrange(10**6))
 BEFORE = 50  # records of each partition that were there when the query started
 PARTITIONS = 2
@@ -108,7 +108,7 @@ def test_killed_at_any_moment(kafka, tmp_path, start):
     assert job.start(is_last=True).wait(240) == 0, f"SOURCE_KILL_SEED={SEED}"
 
     ends = ends_of(servers, topic)
-    first = {"latest": BEFORE, "earliest": 0}[start]
+    first = {"latest": BEFORE, "earliest": 0, "latest-20": BEFORE - 20}[start]
     expected = [(p, offset) for p in range(PARTITIONS) for offset in range(first, ends[TopicPartition(topic, p)])]
     assert sorted(job.rows()) == expected, f"SOURCE_KILL_SEED={SEED}"
     runs = {}

@@ -28,7 +28,7 @@ def start(session, kafka, tmp_path):
 
     def run(topic, sink, trigger, **options):
         reader = session.readStream.format("kafka_direct").option("kafka.bootstrap.servers", kafka.bootstrap_servers)
-        reader = reader.options(subscribe=topic, startingOffsets="earliest", **options)
+        reader = reader.options(subscribe=topic, startingOffsets="earliest", trigger="processingTime", **options)
         writer = reader.load().writeStream.foreachBatch(sink).trigger(processingTime=trigger)
         queries.append(writer.option("checkpointLocation", str(tmp_path / str(len(queries)))).start())
 

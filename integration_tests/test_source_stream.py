@@ -9,6 +9,7 @@ from pyspark.sql.streaming import StreamingQueryListener
 from kafka_direct import TopicPartition, testing
 from kafka_direct.broker import ConsumerGroup
 from kafka_direct.options import ClientParams
+from kafka_direct.pyspark_names import tells_triggers
 
 pytestmark = pytest.mark.pyspark("4.0")
 
@@ -36,18 +37,27 @@ class Stream:
 
     def start(self, topic, trigger=None, *, meanwhile=None, **options):
         self.meanwhile = meanwhile
-        writer = self.frame(topic, **options).writeStream.option("checkpointLocation", str(self.checkpoint))
+        # Before PySpark 4.2 a limit needs to know which trigger the query has.
+        frame = self.frame(topic, **options, trigger="processingTime" if trigger is None else next(iter(trigger)))
+        writer = frame.writeStream.option("checkpointLocation", str(self.checkpoint))
         writer = writer.foreachBatch(self.collect)
         query = (writer if trigger is None else writer.trigger(**trigger)).start()
         self.queries.append(query)
         return query
 
     def __call__(self, topic, **options):
-        """Read what is there now, and return what this run has read, in order of batches."""
+        """Read what is there now, and return what this run has read, in order of batches.
+
+        Before PySpark 4.2 a run is one batch. After a batch that runs again, or a loss, another run reads the rest.
+        """
         self.batches = {}
-        query = self.start(topic, {"availableNow": True}, **options)
-        assert query.awaitTermination(120)
-        return self.values()
+        while True:
+            before = sum(map(len, self.batches.values()))
+            query = self.start(topic, {"availableNow": True}, **options)
+            assert query.awaitTermination(240)
+            if tells_triggers() or sum(map(len, self.batches.values())) == before:
+                return self.values()
+            options.pop("meanwhile", None)
 
     def collect(self, frame, batch_id):
         values = sorted(row.value for row in frame.collect())
@@ -112,6 +122,7 @@ def numbers(start, until):
 # -- a run that ends, and the next
 
 
+@pytest.mark.pyspark("4.2")
 def test_available_now_reads_all_in_limited_batches(stream, kafka, kafka_topic, kafka_produce):
     """Each record once over two runs; batches within maxOffsetsPerTrigger; the group told of the last batch too."""
     topic = kafka_topic(partitions=2)
@@ -173,6 +184,7 @@ def test_crash_around_the_first_batch(stream, kafka, kafka_topic, kafka_produce,
     topic = kafka_topic()
     kafka_produce(topic, numbers(0, 5))
     stream(topic, startingOffsets=start)
+    planned = stream.batches[0]
     for batch_id in range(1, stream.newest() + 1):  # what came after never happened
         stream.forget("commits", batch_id)
         stream.forget("offsets", batch_id)
@@ -181,7 +193,7 @@ def test_crash_around_the_first_batch(stream, kafka, kafka_topic, kafka_produce,
 
     first = {"latest": 5, "latest-2": 3, "earliest": 0}[start]
     assert stream(topic, startingOffsets=start) == numbers(first, 8)
-    assert stream.batches[0] == [[]]
+    assert stream.batches[0] == planned
 
 
 def test_an_unfinished_batch_runs_again_the_same(stream, kafka_topic, kafka_produce):
@@ -245,7 +257,7 @@ def test_an_idle_query_writes_no_batches(stream, session, kafka, kafka_topic, ka
         session.streams.removeListener(idle)
         session.conf.unset("spark.sql.streaming.noDataProgressEventInterval")
 
-    assert stream.newest() == 1
+    assert stream.newest() <= 1
     assert committed(kafka, topic, TopicPartition(topic, 0)) == {TopicPartition(topic, 0): 5}
 
 
@@ -274,6 +286,7 @@ def add_partitions(kafka, topic, total):
     )
 
 
+@pytest.mark.pyspark("4.2")  # before it, a run is one batch
 def test_partitions_added_while_a_run_ends(stream, kafka, kafka_topic, kafka_produce):
     """It reads what was there when it began, and ends; the next one reads the new partition from its first record."""
     topic = kafka_topic()
@@ -293,6 +306,7 @@ def test_partitions_added_while_a_run_ends(stream, kafka, kafka_topic, kafka_pro
     }
 
 
+@pytest.mark.pyspark("4.2")  # before it, a run is one batch
 @pytest.mark.parametrize("accept", [False, True])
 def test_a_topic_recreated_while_a_run_ends(stream, kafka, kafka_topic, kafka_produce, accept):
     """The run stops with the cause; accepted, it ends, and the next one reads all of the new topic, once."""
@@ -327,7 +341,7 @@ def test_min_offsets_wait_for_more(stream, kafka_topic, kafka_produce):
     for n in range(2, 6):
         kafka_produce(topic, numbers(n, n + 1))
     testing.wait_until(lambda: stream.values() == numbers(0, 6), "the second batch", timeout=60)
-    assert stream.batches[2] == [numbers(2, 6)]
+    assert [numbers(2, 6)] in stream.batches.values()
 
 
 def test_one_frame_in_many_queries(stream, session, kafka_topic, kafka_produce, tmp_path):

@@ -89,9 +89,11 @@ def test_a_small_task_neither_waits_nor_searches(session, kafka, load, kafka_top
     kafka_produce(topic, ["a"] * 60)
     source = kafka_direct.source(transform=Waited(), schema="ms DOUBLE, n BIGINT", columns="value BINARY")
     stream = session.readStream.format(source).option("subscribe", topic).option("startingOffsets", "earliest")
-    stream = stream.option("kafka.bootstrap.servers", kafka.bootstrap_servers).option("maxOffsetsPerTrigger", 2).load()
-    query = stream.writeStream.format("memory").queryName("waited").trigger(availableNow=True).start()
-    assert query.awaitTermination(120)
+    stream = stream.option("kafka.bootstrap.servers", kafka.bootstrap_servers)
+    stream = stream.option("maxOffsetsPerTrigger", 2).option("trigger", "processingTime").load()
+    query = stream.writeStream.format("memory").queryName("waited").start()
+    query.processAllAvailable()
+    query.stop()
     streamed = session.table("waited").collect()
     read = load(topic, source=source, minPartitions=60).collect()
 
@@ -176,6 +178,7 @@ def test_batches_settle_at_their_target(session, kafka, monkeypatch):
         assert phases.is_settled(phases.settled_after(rows, 2.0)), (trigger, rows)
 
 
+@pytest.mark.pyspark("4.2")
 def test_lag_of_a_running_query(session, kafka, kafka_topic, kafka_produce, tmp_path):
     """Records behind, by partition, from the query itself and from the listener's port."""
     topic = kafka_topic()

@@ -10,12 +10,16 @@ import functools
 from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from kafka_direct.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
 
 FORMAT = "kafka_direct"
 DATA_SOURCES = "4.0"  # the first PySpark with data sources in Python
@@ -25,18 +29,42 @@ DATA_SOURCES = "4.0"  # the first PySpark with data sources in Python
 _NAMES: dict[str, tuple[str, tuple[str, ...]]] = {
     "PipelinedRDD": ("3.5", ("pyspark.core.rdd", "pyspark.rdd")),
     **dict.fromkeys(
-        ("DataSource", "DataSourceReader", "DataSourceStreamReader", "InputPartition", "WriterCommitMessage"),
+        (
+            "DataSource",
+            "DataSourceReader",
+            "DataSourceStreamReader",
+            "DataSourceArrowWriter",
+            "DataSourceStreamWriter",
+            "InputPartition",
+            "WriterCommitMessage",
+        ),
         (DATA_SOURCES, ("pyspark.sql.datasource",)),
     ),
-    **dict.fromkeys(
-        ("DataSourceArrowWriter", "DataSourceStreamArrowWriter"),
-        ("4.1", ("pyspark.sql.datasource",)),
-    ),
+    "DataSourceStreamArrowWriter": ("4.1", ("pyspark.sql.datasource",)),
     **dict.fromkeys(
         ("ReadAllAvailable", "ReadLimit", "ReadMaxRows", "SupportsTriggerAvailableNow"),
         ("4.2", ("pyspark.sql.streaming.datasource",)),
     ),
 }
+
+# What a PySpark has for a name that it lacks: a class of these. 4.0 gives a query's writer Arrow batches if it is also
+# a writer of DataFrames that takes them. What 4.2 asks a query's reader for is asked by no PySpark before it.
+_STAND_INS: dict[str, tuple[str, ...]] = {
+    "DataSourceStreamArrowWriter": ("DataSourceStreamWriter", "DataSourceArrowWriter"),
+    **dict.fromkeys(("ReadAllAvailable", "ReadLimit", "ReadMaxRows", "SupportsTriggerAvailableNow"), ()),
+}
+
+
+def tells_triggers() -> bool:
+    """Whether Spark tells a query's source where a batch starts, and which trigger the query has: 4.2 and newer."""
+    return find_spec("pyspark.sql.streaming.datasource") is not None
+
+
+def utc_arrow_schema(schema: StructType) -> pa.Schema:
+    """PySpark's Arrow schema for some columns, with times in UTC, which before 4.2 is the default."""
+    to_arrow_schema = import_module("pyspark.sql.pandas.types").to_arrow_schema
+    asked = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
+    return to_arrow_schema(schema, **asked)
 
 
 def __getattr__(name: str) -> Any:
@@ -48,6 +76,9 @@ def __getattr__(name: str) -> Any:
             return getattr(import_module(module), name)
         except (ImportError, AttributeError):
             continue
+    if name in _STAND_INS:
+        bases = tuple(__getattr__(base) for base in _STAND_INS[name])
+        return globals().setdefault(name, type(name, bases, {"__module__": __name__}))
     if since == DATA_SOURCES:
         raise ConfigError(_no_data_sources())
     raise ConfigError(f"this needs PySpark {since} or newer, which has {name}; PySpark is {_version()}.")

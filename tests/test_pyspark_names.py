@@ -75,3 +75,18 @@ def test_format_says_what_pyspark_lacks():
 
     assert len(told) == 4  # nothing is asked of a reader without a JVM
     assert len(ours) == (4 if find_spec("pyspark.sql.datasource") is None else 0)
+
+
+def test_a_name_with_a_stand_in(monkeypatch):
+    """An older PySpark has a class of ours for it, always the same one, of what it does have."""
+    monkeypatch.setitem(pyspark_names._NAMES, "DataSourceStreamArrowWriter", ("9.9", ("pyspark.sql.later",)))
+    monkeypatch.setitem(pyspark_names._STAND_INS, "Later", ())
+    monkeypatch.setitem(pyspark_names._NAMES, "Later", ("9.9", ("pyspark.sql.later",)))
+    made = pyspark_names.DataSourceStreamArrowWriter
+    try:
+        assert [base.__name__ for base in made.__bases__] == ["DataSourceStreamWriter", "DataSourceArrowWriter"]
+        assert pyspark_names.DataSourceStreamArrowWriter is made
+        assert pyspark_names.Later is pyspark_names.Later
+    finally:
+        for name in ("DataSourceStreamArrowWriter", "Later"):
+            vars(pyspark_names).pop(name, None)

@@ -10,8 +10,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+import pyspark
+
 from kafka_direct.checkpointed import public
+from kafka_direct.errors import ConfigError
 from kafka_direct.offsets.store.spark_entry import kafka_offsets
+from kafka_direct.pyspark_names import tells_triggers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -44,7 +48,11 @@ class Report:
 
 @public()
 def lag(query: StreamingQuery) -> dict[TopicPartition, Lag]:
-    """The lag of a running query's Kafka sources, as of its last batch; empty before the first."""
+    """The lag of a running query's Kafka sources, as of its last batch; empty before the first.
+
+    Raises:
+        ConfigError: this PySpark does not report how far the topics of a Python source reach.
+    """
     return measure(read_reports(query.recentProgress))
 
 
@@ -79,6 +87,12 @@ def _read(progress: Any) -> Report | None:
     consumed: dict[TopicPartition, int] = {}
     latest: dict[TopicPartition, int] = {}
     for source in progress.sources:
+        if not tells_triggers() and "PythonMicroBatchStream" in source.description:
+            # What these call latestOffset is the end of the batch.
+            raise ConfigError(
+                f"the lag of a query of kafka_direct needs PySpark 4.2 or newer, and this is {pyspark.__version__}, "
+                "whose reports do not say where topics end; set kafka.group.id, and compare the group with its topics."
+            )
         ends = kafka_offsets(source.latestOffset or "")
         if ends is not None:
             consumed |= kafka_offsets(source.endOffset or "") or {}

@@ -49,6 +49,7 @@ class LagListener(StreamingQueryListener):
         self._lock = threading.Lock()
         self._reports: dict[str, deque[Report]] = {}
         self._names: dict[str, str] = {}
+        self._is_refused = False
         self._server = None if port is None else self._metrics().serve(host, port)
         self.port = None if self._server is None else self._server.server_port
 
@@ -57,7 +58,14 @@ class LagListener(StreamingQueryListener):
             self._names[str(event.id)] = event.name or str(event.id)
 
     def onQueryProgress(self, event: Any) -> None:
-        query, reports = str(event.progress.id), read_reports([event.progress])
+        query = str(event.progress.id)
+        try:
+            reports = read_reports([event.progress])
+        except ConfigError as error:
+            if not self._is_refused:
+                log.warning("a LagListener has nothing to show: %s", error)
+            self._is_refused = True
+            return
         with self._lock:
             name = self._names.setdefault(query, event.progress.name or query)
             kept = self._reports.setdefault(query, deque(maxlen=REPORTS))

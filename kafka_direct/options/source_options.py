@@ -6,8 +6,9 @@ Names, defaults, precedence and refusals are Spark's. Everything is checked here
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from kafka_direct.errors import ConfigError
 from kafka_direct.offsets.model.position import Earliest, Group, Latest, Position, Positions, Since
@@ -20,12 +21,13 @@ from .option_texts import OptionTexts
 from .subscription import Subscription
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from .client_params import ClientParams
 
 T = TypeVar("T")
 NoMatch = Literal["error", "latest"]
+Trigger = Literal["processingTime", "availableNow", "once"]
 
 SUBSCRIPTIONS = ("assign", "subscribe", "subscribePattern")
 STARTING = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")  # the first one given wins
@@ -44,7 +46,7 @@ READING = (
     "valueFormat",
 )
 # A batch query ignores them, as in Spark.
-STREAMING = ("maxOffsetsPerTrigger", "maxTriggerDelay", "minOffsetsPerTrigger")
+STREAMING = ("maxOffsetsPerTrigger", "maxTriggerDelay", "minOffsetsPerTrigger", "trigger")
 PACE = ("backpressure", "initialRate", "maxRatePerPartition", "minRatePerPartition", "targetBatchDuration")
 # What Spark itself adds to a query's options.
 OF_SPARK = ("checkpointLocation", "queryName")
@@ -86,11 +88,12 @@ class Bound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerLimits:
-    """How much a micro-batch takes; None is no limit."""
+    """How much a micro-batch takes; None is no limit. `trigger` is for a Spark that does not tell it."""
 
     max_offsets: int | None
     min_offsets: int | None
     max_delay_ms: int
+    trigger: Trigger | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +145,18 @@ class SourceOptions:
     pace: PaceOptions
     reading: Reading
     asking: Asking
+
+    @property
+    def limit(self) -> str | None:
+        """The name of an option by which a micro-batch may leave records to the next one; None if none is set."""
+        caps = self.pace.max_rate
+        given = {
+            "maxOffsetsPerTrigger": self.limits.max_offsets is not None,
+            "minOffsetsPerTrigger": self.limits.min_offsets is not None,
+            "maxRatePerPartition": any(caps.values()) if isinstance(caps, Mapping) else caps > 0,
+            "backpressure": self.pace.backpressure,
+        }
+        return next((name for name, is_given in given.items() if is_given), None)
 
     @classmethod
     def parse(cls, options: Mapping[str, str], mode: Literal["batch", "stream"]) -> SourceOptions:
@@ -272,7 +287,17 @@ def _limits(texts: OptionTexts) -> TriggerLimits:
             f"option minOffsetsPerTrigger is {least}, which is more than maxOffsetsPerTrigger, {most}; swap them."
         )
     delay_ms = texts.duration_ms("maxTriggerDelay", DEFAULT_MAX_DELAY_MS)
-    return TriggerLimits(max_offsets=most, min_offsets=least, max_delay_ms=delay_ms)
+    return TriggerLimits(max_offsets=most, min_offsets=least, max_delay_ms=delay_ms, trigger=_trigger(texts))
+
+
+def _trigger(texts: OptionTexts) -> Trigger | None:
+    if (text := texts.text("trigger")) is None:
+        return None
+    names: tuple[Trigger, ...] = get_args(Trigger)
+    for name in names:
+        if name.lower() == text.strip().lower():
+            return name
+    raise ConfigError(f"option trigger is {text!r}; give {' or '.join(names)}, as the query has it.")
 
 
 def _pace(texts: OptionTexts) -> PaceOptions:

@@ -57,6 +57,7 @@ class QueryCycle:
         self._first: Reached | None = None
         self._is_first_batch = True  # no batch was planned, in this run or an earlier one
         self._begins = False  # the batch to plan is the first one of the query
+        self._runs_first = False  # the batch to read is the first one, which an earlier run has planned
         self._topic_ids: dict[str, str] = {}  # Spark keeps none
         self._target: Offsets | None = None  # where a run with Trigger.AvailableNow ends
         self._planned: tuple[Offsets, Offsets, tuple[OffsetRange, ...]] | None = None
@@ -80,14 +81,39 @@ class QueryCycle:
 
     def next_end(self, start: Reached, *, is_once: bool) -> Reached:
         """Where the batch after `start` ends. `is_once` (Trigger.Once, a single batch) means without limits."""
-        begins, self._begins, self._is_first_batch = self._begins, False, False
+        begins = self._begins
+        self._begins = self._runs_first = self._is_first_batch = False
         if begins and not is_once:
             # The first batch ends where it starts. If it has to run again, Spark asks for the start again, and latest
             # would have moved by then.
             return start
+        self._finished(start)
+        return self._end(start, logged=None if is_once else start.offsets, is_limited=not is_once)
+
+    def ranges(self, start: Reached, end: Reached) -> tuple[OffsetRange, ...]:
+        """What the batch from `start` to `end` reads: as planned, or what is left if an earlier run planned it."""
+        self._runs_first |= self._begins
+        self._begins = self._is_first_batch = False
+        if self._runs_first and end.began:
+            # Its start was found anew, and may be another one by now.
+            start = replace(start, offsets={**end.offsets, **end.began})
+        if self._planned is not None and self._planned[:2] == (start.offsets, end.offsets):
+            return self._planned[2]
+
+        def logged(available: Available) -> tuple[OffsetRange, ...]:
+            self._remember(available)
+            return _logged_ranges(start, end, available)
+
+        return self.engine.readable(logged, dict(self._topic_ids))
+
+    def _finished(self, start: Reached) -> None:
+        """The batches up to `start` are done."""
         self._pace.finished(start.offsets)  # before anything that takes time: it looks at the clock
         if self._group is not None:
             self._group.commit(start.offsets, wait_seconds=GROUP_SECONDS)
+
+    def _end(self, start: Reached, *, logged: Offsets | None, is_limited: bool) -> Reached:
+        """Plan the batch after `start`, up to what this returns; `logged` as in `plan_micro_batch`."""
         outlook = self.engine.look(replace(start, topic_ids=self._topic_ids))
         found, latest = outlook.start, outlook.ends
         self._topic_ids |= outlook.topic_ids
@@ -95,28 +121,13 @@ class QueryCycle:
         if self._target is not None:
             latest, self._target = cap_at_target(found, latest, self._target)
         ranges = plan_micro_batch(
-            found,
-            latest,
-            limits=lambda lag: None if is_once else self._limits(lag),
-            logged=None if is_once else start.offsets,
+            found, latest, limits=lambda lag: self._limits(lag) if is_limited else None, logged=logged
         )
         end = {range_.topicPartition(): range_.untilOffset for range_ in ranges}
         self._planned = (start.offsets, end, ranges)
         lag = sum(measure_lag(found.offsets, latest).values())
         self._pace.planned(end, records=sum(r.count() for r in ranges), lag=lag)
         return Reached(offsets=end, gone=found.gone)
-
-    def ranges(self, start: Reached, end: Reached) -> tuple[OffsetRange, ...]:
-        """What the batch from `start` to `end` reads: as planned, or what is left if an earlier run planned it."""
-        self._begins = self._is_first_batch = False
-        if self._planned is not None and self._planned[:2] == (start.offsets, end.offsets):
-            return self._planned[2]
-
-        def logged(available: Available) -> tuple[OffsetRange, ...]:
-            self._remember(available)
-            return _logged_ranges(start, end.offsets, available)
-
-        return self.engine.readable(logged, dict(self._topic_ids))
 
     def _remember(self, available: Available) -> None:
         self._topic_ids |= available.topic_ids
@@ -140,16 +151,18 @@ def make_engine(options: SourceOptions, brokers: Brokers, wait: Callable[[float]
     return Engine(brokers, options.subscription, losses=losses, patience=patience)
 
 
-def _logged_ranges(start: Reached, end: Offsets, available: Available) -> tuple[OffsetRange, ...]:
+def _logged_ranges(start: Reached, end: Reached, available: Available) -> tuple[OffsetRange, ...]:
     """The ranges between two logged offsets; a partition without a start begins at its first offset.
 
     An end before its start is where reading resumed after a loss: nothing is read there.
     """
     ids = available.topic_ids
     back = {p: gone.offset for p, gone in start.gone.items() if gone.topic_id == ids.get(p.topic)}
-    starts = {**{p: available.earliest.get(p, 0) for p in end}, **back, **start.offsets}
+    starts = {**{p: available.earliest.get(p, 0) for p in end.offsets}, **back, **end.began, **start.offsets}
     return tuple(
-        OffsetRange(p.topic, p.partition, starts[p], offset) for p, offset in sorted(end.items()) if starts[p] < offset
+        OffsetRange(p.topic, p.partition, starts[p], offset)
+        for p, offset in sorted(end.offsets.items())
+        if starts[p] < offset
     )
 
 

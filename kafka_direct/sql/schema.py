@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -18,6 +17,7 @@ from pyspark.sql.types import (
 
 from kafka_direct.broker.fetch.arrow import COLUMN_TYPES
 from kafka_direct.errors import ConfigError
+from kafka_direct.pyspark_names import utc_arrow_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,7 +46,7 @@ def source_schema(*, include_headers: bool) -> StructType:
 
 def arrow_columns(schema: StructType) -> pa.Schema:
     """The Arrow schema in which Spark expects the columns."""
-    return to_arrow_schema(schema, timezone="UTC")
+    return utc_arrow_schema(schema)
 
 
 def fetched_columns(schema: StructType, columns: pa.Schema, value_format: Format) -> pa.Schema:

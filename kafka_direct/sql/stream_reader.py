@@ -19,10 +19,12 @@ from kafka_direct.pyspark_names import (
     ReadLimit,
     ReadMaxRows,
     SupportsTriggerAvailableNow,
+    tells_triggers,
 )
 
 from .partition import PartitionReader
 from .query_cycle import QueryCycle
+from .untold_cycle import UntoldCycle
 
 if TYPE_CHECKING:
     from kafka_direct.offsets import Reached
@@ -43,7 +45,8 @@ class KafkaStreamReader(PartitionReader, DataSourceStreamReader, SupportsTrigger
     def cycle(self) -> QueryCycle:
         if self._cycle is None:
             seconds = self._options.asking.metadata_seconds
-            self._cycle = QueryCycle(self._options, KafkaBrokers(self._options.params, metadata_seconds=seconds))
+            kind = QueryCycle if tells_triggers() else UntoldCycle
+            self._cycle = kind(self._options, KafkaBrokers(self._options.params, metadata_seconds=seconds))
         return self._cycle
 
     def initialOffset(self) -> dict[str, Any]:
@@ -56,9 +59,13 @@ class KafkaStreamReader(PartitionReader, DataSourceStreamReader, SupportsTrigger
     def prepareForTriggerAvailableNow(self) -> None:
         self.cycle.freeze()
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+    def latestOffset(self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None) -> dict[str, Any]:
         # Spark compares offsets as text. The codec writes equal offsets as equal text.
-        return encode_query_offsets(self.cycle.next_end(_decode(start), is_once=isinstance(limit, ReadAllAvailable)))
+        cycle = self.cycle
+        if start is None:
+            assert isinstance(cycle, UntoldCycle)
+            return encode_query_offsets(cycle.next_untold_end())
+        return encode_query_offsets(cycle.next_end(_decode(start), is_once=isinstance(limit, ReadAllAvailable)))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         return encode_offsets(self.cycle.latest)

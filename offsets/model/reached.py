@@ -28,10 +28,12 @@ class Gone:
 class Reached:
     """The next offset to read in each partition, and the ids of the topics in which these offsets were reached.
 
-    A partition in `waiting` stands at an offset that a user asked for and that does not exist yet.
+    A partition in `waiting` stands at an offset that a user asked for and that does not exist yet. Of a query, `began`
+    is where its last batch began in partitions in which no batch has ended before.
     """
 
     offsets: Mapping[TopicPartition, int]
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     waiting: frozenset[TopicPartition] = frozenset()
     gone: Mapping[TopicPartition, Gone] = field(default_factory=dict)
+    began: Mapping[TopicPartition, int] = field(default_factory=dict)

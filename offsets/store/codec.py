@@ -21,6 +21,7 @@ T = TypeVar("T")
 VERSION = 1
 # Beside the topics in the offsets of a query. No topic is called so: Kafka allows no colon in a name.
 GONE = "kafka_direct:gone"
+BEGAN = "kafka_direct:began"
 
 BATCH_ID = re.compile("0|[1-9][0-9]*")  # the name of a batch's file
 
@@ -62,7 +63,7 @@ def decode_offsets(shape: Mapping[str, Mapping[str, int]]) -> dict[TopicPartitio
 
 
 def encode_query_offsets(reached: Reached) -> dict[str, Any]:
-    """Where a query stands, for Spark's log: offsets in Spark's shape, and apart from them what is gone.
+    """Where a query stands, for Spark's log: offsets in Spark's shape; apart from them what is gone, and what began.
 
     >>> t0 = TopicPartition("t", 0)
     >>> encode_query_offsets(Reached(offsets={t0: 7}, gone={TopicPartition("u", 0): Gone(offset=5, topic_id="x")}))
@@ -74,7 +75,7 @@ def encode_query_offsets(reached: Reached) -> dict[str, Any]:
             gone.offset,
             gone.topic_id,
         ]
-    return shape
+    return shape | ({BEGAN: encode_offsets(reached.began)} if reached.began else {})
 
 
 def decode_query_offsets(shape: Mapping[str, Any]) -> Reached:
@@ -91,7 +92,8 @@ def decode_query_offsets(shape: Mapping[str, Any]) -> Reached:
         }
     except (ValueError, TypeError, AttributeError, KafkaDirectError) as cause:
         raise ValueError('offsets are written as in {"topic":{"0":23}}') from cause
-    return Reached(offsets=decode_offsets({t: p for t, p in shape.items() if t != GONE}), gone=gone)
+    offsets = decode_offsets({topic: p for topic, p in shape.items() if topic not in {GONE, BEGAN}})
+    return Reached(offsets=offsets, gone=gone, began=decode_offsets(shape.get(BEGAN, {})))
 
 
 def encode_batch(batch: Batch, epoch: int = 0) -> str:

@@ -19,14 +19,15 @@ from kafka_direct.offsets import TopicPartition
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def progress(second, consumed, latest, query="q1", name="orders"):
+def progress(second, consumed, latest, query="q1", name="orders", *, is_ours=False):
     """A report as PySpark hands it over, of a query of a Kafka source and another."""
 
     def text(offsets):
         return None if offsets is None else json.dumps({"t": {str(p): offset for p, offset in offsets.items()}})
 
-    kafka = SimpleNamespace(endOffset=text(consumed), latestOffset=text(latest))
-    rate = SimpleNamespace(endOffset="17", latestOffset=None)
+    described = "org.apache.spark.PythonMicroBatchStream@1" if is_ours else "KafkaV2"
+    kafka = SimpleNamespace(description=described, endOffset=text(consumed), latestOffset=text(latest))
+    rate = SimpleNamespace(description="RateStreamV2", endOffset="17", latestOffset=None)
     time = f"2026-11-18T10:00:{second:02}.000Z"
     return SimpleNamespace(id=query, name=name, timestamp=time, sources=[rate, kafka])
 
@@ -64,6 +65,23 @@ def test_an_age_that_no_report_reaches():
 def test_no_end_moves_back():
     """A truncated topic leaves no negative lag."""
     assert lags(progress(0, {0: 500}, {0: 10})) == {T0: Lag(records=0, seconds=0.0)}
+
+
+@pytest.mark.parametrize("tells", [True, False])
+def test_reports_that_do_not_tell(monkeypatch, caplog, tells):
+    """On PySpark 4.0 and 4.1 they repeat the end of the batch: that is no lag of 0. Spark's own source tells."""
+    monkeypatch.setattr(sys.modules[measure.__module__], "tells_triggers", lambda: tells)
+    ours, listener = progress(0, {0: 5}, {0: 5}, is_ours=True), LagListener()
+    for _ in range(2):
+        listener.onQueryProgress(SimpleNamespace(progress=ours))
+
+    assert lags(progress(0, {0: 5}, {0: 9}))[T0].records == 4
+    if tells:
+        assert lags(ours)[T0].records == 0
+        return
+    with pytest.raises(ConfigError, match=r"the lag of a query of kafka_direct needs PySpark 4\.2 or newer"):
+        lags(ours)
+    assert caplog.text.count("a LagListener has nothing to show: the lag of a query") == 1
 
 
 @pytest.fixture

@@ -225,3 +225,29 @@ def test_options_travel():
     options = parse(subscribe=None, subscribePattern="a.*", startingOffsets='{"t":{"0":3}}')
 
     assert pickle.loads(pickle.dumps(options)) == options
+
+
+@pytest.mark.parametrize(
+    ("options", "limit"),
+    [
+        ({}, None),
+        ({"maxOffsetsPerTrigger": "5"}, "maxOffsetsPerTrigger"),
+        ({"minOffsetsPerTrigger": "5", "backpressure": "true"}, "minOffsetsPerTrigger"),
+        ({"backpressure": "true"}, "backpressure"),
+        ({"maxRatePerPartition": "0", "minRatePerPartition": "7", "initialRate": "5"}, None),
+        ({"maxRatePerPartition": '{"t":{"0":0,"1":0}}'}, None),
+        ({"maxRatePerPartition": '{"t":{"0":0,"1":0.5}}'}, "maxRatePerPartition"),
+    ],
+)
+def test_what_may_leave_records_to_the_next_batch(options, limit):
+    """An option that limits a batch is named; one that means no limit is not."""
+    assert parse(**options).limit == limit
+
+
+def test_the_trigger_is_named_as_in_spark():
+    """In any case; another name is refused."""
+    assert parse().limits.trigger is None
+    assert parse(trigger=" ProcessingTime").limits.trigger == "processingTime"
+    assert refusal(trigger="continuous") == (
+        "option trigger is 'continuous'; give processingTime or availableNow or once, as the query has it."
+    )

@@ -121,6 +121,17 @@ def test_a_first_batch_that_runs_again_reads_what_it_logged(kafka):
     assert query.batch() == {0: (10, 15)}  # it is no first batch any more
 
 
+def test_a_first_batch_of_an_older_pyspark_runs_again(kafka):
+    """Where it began stands beside its end: what is found anew is another start by now. What follows goes on."""
+    query = Query(kafka, startingOffsets="latest-2")
+    query.log = [encoded(Reached(offsets={T0: 10, T1: 10}, began={T0: 8}))]
+    kafka.append("t", 0, 5)
+
+    assert query.again() == {0: (8, 10)}
+    assert query.again() == {0: (8, 10)}  # Spark may ask twice
+    assert query.batch() == {0: (10, 15)}
+
+
 def test_a_new_partition_is_pinned_before_it_is_read(kafka):
     """Spark logs ends only: its first offset is made an end first."""
     query = Query(kafka)
