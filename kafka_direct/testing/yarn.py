@@ -123,8 +123,10 @@ class LocalYarn:
         return {"yarn.nodemanager.local-dirs": self._local_folder, "yarn.nodemanager.log-dirs": self._logs_folder}
 
     def _launch(self, name: str) -> None:
+        java = Path(find_java()).resolve()
         path = os.pathsep.join([str(self.conf_folder), str(hadoop_jars() / "*"), str(_yarn_jars() / "*")])
-        self._started().start(name, [find_java(), *JAVA_OPTIONS, OPENED, "-cp", path, MANAGERS[name]])
+        home = f"JAVA_HOME={java.parent.parent}"  # of the containers
+        self._started().start(name, ["env", home, str(java), *JAVA_OPTIONS, OPENED, "-cp", path, MANAGERS[name]])
 
     def _wait(self) -> None:
         try:
