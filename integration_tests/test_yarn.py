@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import os
+import random
+import shutil
 import signal
 import subprocess
 import sys
-import threading
+import time
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -36,6 +38,9 @@ SMALL = {
     "spark.task.maxFailures": "10",
     "spark.streaming.kafka.maxRatePerPartition": "100",
 }
+DEPENDENCIES = ("confluent-kafka", "pyarrow", "click")
+KILLS = int(os.environ.get("YARN_KILLS") or 6)
+SEED = int(os.environ.get("YARN_SEED") or random.randrange(10**6))
 WITH_ALL = pytest.mark.skipif("YARN_KILLS" not in os.environ, reason="minutes: make yarn")
 
 
@@ -54,13 +59,12 @@ class Job:
         self.stop, self.log = folder / "stop", folder / "submit.log"
         self.written = 0
 
-    def submit(self, mode, *, python=sys.executable, settings=None, arguments=()):
-        settings = SMALL | (settings or {})
+    def submit(self, mode, python=sys.executable, arguments=(), **environment):
         command = [str(SPARK / "bin/spark-submit"), "--master", "yarn", "--deploy-mode", mode, *arguments]
-        command += [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]
+        command += [part for key, value in SMALL.items() for part in ("--conf", f"{key}={value}")]
         checkpoint = f"{self.yarn.uri}/{self.target}"
         command += [str(HERE / "yarn_job.py"), self.kind, self.servers, self.source, self.target, checkpoint, str(self.stop)]
-        environment = {**self.yarn.environment(), "PYSPARK_PYTHON": python, "SPARK_HOME": str(SPARK)}
+        environment = {**self.yarn.environment(), "SPARK_HOME": str(SPARK), "PYSPARK_PYTHON": str(python), **environment}
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
         return self.process
@@ -71,7 +75,7 @@ class Job:
         self.written += count
 
     def results(self):
-        """Where the records come from that are in the target now, and what wrote them."""
+        """The records that are in the target now: the place in the source, and what read it there."""
         consumer = Consumer({**client_settings(self.servers), "group.id": "t", "auto.offset.reset": "earliest"})
         found = []
         try:
@@ -123,12 +127,113 @@ def job(yarn, kafka, tmp_path):
         each.end()
 
 
-def test_a_stream_in_client_mode(job):
-    """A stream with its checkpoint on HDFS writes each record once, also as its executors are killed."""
-    run = job("stream")
-    run.produce(100)
-    run.submit("client")
-    run.wait()
-    run.finish()
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """Two environments outside this folder, which have no PySpark: the package's own, packed, and one without it."""
+    folder = tmp_path_factory.mktemp("built")
+    source = folder / "source"
+    shutil.copytree(HERE.parent, source, ignore=shutil.ignore_patterns(".*", "build", "*.egg-info", "*.so"), symlinks=True)
+    run(sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-w", folder, source)
+    (wheel,) = folder.glob("*.whl")
+    for name, more in {"environment": [wheel, "venv-pack", "setuptools<81"], "bare": []}.items():
+        run(sys.executable, "-m", "venv", folder / name)
+        pip = [folder / name / "bin/python", "-m", "pip", "install", "--disable-pip-version-check"]
+        run(*pip, *DEPENDENCIES)
+        run(*pip, "--no-deps", *more) if more else None
+    packed = folder / "environment.tar.gz"
+    run(folder / "environment/bin/venv-pack", "-p", folder / "environment", "-o", packed, "--compress-level", "1")
+    shutil.copy(wheel, folder / "kafka_direct.zip")
+    return folder
 
-    assert run.lost_and_duplicated() == (0, 0)
+
+def run(*command):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def kill(yarn, *, masters):
+    """Kill an executor, or the application master, with SIGKILL."""
+    found = []
+
+    def is_there():
+        found[:] = [container for container in yarn.containers() if container.is_master == masters]
+        return found
+
+    wait_until(is_there, "a container", timeout=120)
+    with suppress(ProcessLookupError):
+        os.kill(found[0].pid, signal.SIGKILL)
+
+
+def as_archive(built, mode):
+    """The lines of docs/deploying.md for `--archives`."""
+    driver = {"PYSPARK_DRIVER_PYTHON": str(built / "environment/bin/python")} if mode == "client" else {}
+    arguments = ["--archives", f"{built}/environment.tar.gz#environment"]
+    return {"python": "./environment/bin/python", "arguments": arguments, **driver}
+
+
+def as_py_files(built, _mode):
+    """The lines of docs/deploying.md for `--py-files`."""
+    return {"python": built / "bare/bin/python", "arguments": ["--py-files", str(built / "kafka_direct.zip")]}
+
+
+def test_a_stream_in_client_mode(yarn, job):
+    """A stream with its checkpoint on HDFS writes each record once, also as an executor is killed."""
+    ran = job("stream")
+    ran.produce(100)
+    ran.submit("client")
+    ran.wait()
+    kill(yarn, masters=False)
+    ran.produce(100)
+    ran.wait()
+    ran.finish()
+
+    assert ran.lost_and_duplicated() == (0, 0)
+
+
+@WITH_ALL
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("kind", ["stream", "query"])
+def test_killed_in_cluster_mode(yarn, job, built, kind, record_property):
+    """The driver's container and executors are killed at random; YARN starts the driver again, and it goes on."""
+    choose, ran = random.Random(SEED), job(kind)
+    ran.produce(50)
+    ran.submit("cluster", **as_archive(built, "cluster"))
+    ran.wait()
+    masters = [number % 3 != 2 for number in range(KILLS)]
+    for is_master in masters:
+        ran.produce(choose.randint(1, 100))
+        if choose.random() < 0.5:
+            ran.wait()
+        else:
+            time.sleep(choose.uniform(0, 8))  # any moment, also of a start
+        kill(yarn, masters=is_master)
+    ran.produce(50)
+    ran.wait(600)
+    ran.finish()
+    lost, duplicated = ran.lost_and_duplicated()
+    record_property(
+        "figures",
+        f"YARN, {kind}: {masters.count(True)} masters and {masters.count(False)} executors killed (YARN_SEED={SEED}), "
+        f"{2 * ran.written} records, lost={lost} duplicated={duplicated}",
+    )
+
+    assert (lost, duplicated) == (0, 0)
+
+
+@WITH_ALL
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("mode", ["client", "cluster"])
+@pytest.mark.parametrize("kind", ["stream", "query"])
+@pytest.mark.parametrize("shipped", [as_archive, as_py_files])
+def test_the_package_is_shipped(job, built, shipped, kind, mode):
+    """Where no executor has the package, `--archives` and `--py-files` bring it, as docs/deploying.md says."""
+    ran = job(kind)
+    ran.produce(20)
+    ran.submit(mode, **shipped(built, mode))
+    ran.wait()
+    ran.finish()
+
+    assert ran.lost_and_duplicated() == (0, 0)
+    if kind == "stream":
+        expected = {as_archive: "/environment/bin/python ", as_py_files: "/kafka_direct.zip/"}[shipped]
+        assert all(expected in text for text in ran.results())
