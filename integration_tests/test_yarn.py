@@ -63,8 +63,21 @@ class Job:
         command = [str(SPARK / "bin/spark-submit"), "--master", "yarn", "--deploy-mode", mode, *arguments]
         command += [part for key, value in SMALL.items() for part in ("--conf", f"{key}={value}")]
         checkpoint = f"{self.yarn.uri}/{self.target}"
-        command += [str(HERE / "yarn_job.py"), self.kind, self.servers, self.source, self.target, checkpoint, str(self.stop)]
-        environment = {**self.yarn.environment(), "SPARK_HOME": str(SPARK), "PYSPARK_PYTHON": str(python), **environment}
+        command += [
+            str(HERE / "yarn_job.py"),
+            self.kind,
+            self.servers,
+            self.source,
+            self.target,
+            checkpoint,
+            str(self.stop),
+        ]
+        environment = {
+            **self.yarn.environment(),
+            "SPARK_HOME": str(SPARK),
+            "PYSPARK_PYTHON": str(python),
+            **environment,
+        }
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
         return self.process
@@ -88,7 +101,7 @@ class Job:
             consumer.close()
         return found
 
-    def wait(self, timeout=240):
+    def wait(self, timeout=600):
         """Wait until all that was produced has been written."""
 
         def is_done():
@@ -99,7 +112,7 @@ class Job:
 
     def finish(self):
         self.stop.touch()
-        assert self.process.wait(240) == 0, self.log.read_text()[-5000:]
+        assert self.process.wait(600) == 0, self.log.read_text()[-5000:]
 
     def lost_and_duplicated(self):
         seen = Counter(text.split()[0] for text in self.results())
@@ -108,6 +121,7 @@ class Job:
         return len(wanted - seen.keys()), sum(seen.values()) - len(seen)
 
     def end(self):
+        self.stop.touch()  # in cluster mode the job is none of these processes
         if hasattr(self, "process"):
             with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
@@ -132,7 +146,9 @@ def built(tmp_path_factory):
     """Two environments outside this folder, which have no PySpark: the package's own, packed, and one without it."""
     folder = tmp_path_factory.mktemp("built")
     source = folder / "source"
-    shutil.copytree(HERE.parent, source, ignore=shutil.ignore_patterns(".*", "build", "*.egg-info", "*.so"), symlinks=True)
+    shutil.copytree(
+        HERE.parent, source, ignore=shutil.ignore_patterns(".*", "build", "*.egg-info", "*.so"), symlinks=True
+    )
     run(sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-w", folder, source)
     (wheel,) = folder.glob("*.whl")
     for name, more in {"environment": [wheel, "venv-pack", "setuptools<81"], "bare": []}.items():
@@ -176,6 +192,7 @@ def as_py_files(built, _mode):
     return {"python": built / "bare/bin/python", "arguments": ["--py-files", str(built / "kafka_direct.zip")]}
 
 
+@pytest.mark.timeout(1500)
 def test_a_stream_in_client_mode(yarn, job):
     """A stream with its checkpoint on HDFS writes each record once, also as an executor is killed."""
     ran = job("stream")
@@ -208,7 +225,7 @@ def test_killed_in_cluster_mode(yarn, job, built, kind, record_property):
             time.sleep(choose.uniform(0, 8))  # any moment, also of a start
         kill(yarn, masters=is_master)
     ran.produce(50)
-    ran.wait(600)
+    ran.wait()
     ran.finish()
     lost, duplicated = ran.lost_and_duplicated()
     record_property(
@@ -221,7 +238,7 @@ def test_killed_in_cluster_mode(yarn, job, built, kind, record_property):
 
 
 @WITH_ALL
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("mode", ["client", "cluster"])
 @pytest.mark.parametrize("kind", ["stream", "query"])
 @pytest.mark.parametrize("shipped", [as_archive, as_py_files])

@@ -111,12 +111,13 @@ class LocalYarn:
     def _configure(self, ports: list[int]) -> None:
         """Write Hadoop's files of settings."""
         self.conf_folder.mkdir()
-        for name, settings in {
+        files: dict[str, Mapping[str, object]] = {
             "core-site": {"fs.defaultFS": self.uri},
             "hdfs-site": {"dfs.replication": 1},
             "yarn-site": {**_addresses(ports), **self._folders(), **SMALL},
             "capacity-scheduler": ONE_QUEUE,
-        }.items():
+        }
+        for name, settings in files.items():
             (self.conf_folder / f"{name}.xml").write_text(_xml(settings))
 
     def _folders(self) -> dict[str, object]:
@@ -195,12 +196,10 @@ def _addresses(ports: list[int]) -> dict[str, object]:
 
 
 def _xml(settings: Mapping[str, object]) -> str:
-    """Settings as Hadoop's files have them.
-
-    >>> _xml({"dfs.replication": 1})
-    '<configuration>\\n<property><name>dfs.replication</name><value>1</value></property>\\n</configuration>\\n'
-    """
-    lines = [f"<property><name>{key}</name><value>{escape(str(value))}</value></property>" for key, value in settings.items()]
+    """Settings as Hadoop's files have them."""
+    lines = [
+        f"<property><name>{key}</name><value>{escape(str(value))}</value></property>" for key, value in settings.items()
+    ]
     return "\n".join(["<configuration>", *lines, "</configuration>", ""])
 
 
