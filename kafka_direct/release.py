@@ -85,8 +85,14 @@ class _Later:
 class Stamped:
     """A class whose objects are stamped when they are pickled."""
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        return itemgetter(1), ((_Stamp(), _Later(super().__reduce_ex__(protocol))),)
+    def __reduce_ex__(self, _protocol: Any) -> Any:
+        _, arguments, *state = super().__reduce_ex__(2)
+        return itemgetter(1), ((_Stamp(), _Later((_made, arguments, *state))),)
+
+
+def _made(kind: type, *arguments: Any) -> Any:
+    """What copyreg.__newobj__ does, which pickle lets an object use for itself only."""
+    return kind.__new__(kind, *arguments)
 
 
 class StampedCall:
