@@ -17,6 +17,7 @@ from standalone import Standalone
 
 from kafka_direct import ConfigError, OffsetRange, createDirectStream, createRDD
 from kafka_direct.release import VERSION
+from kafka_direct.testing import wait_until
 
 REPOSITORY = Path(__file__).parent.parent
 SMALL = {"spark.executor.memory": "512m", "spark.cores.max": "2", "spark.task.maxFailures": "1"}
@@ -109,8 +110,7 @@ TOLD = {
 
 @pytest.mark.parametrize("which", TOLD)
 def test_a_worker_elsewhere_says_it(kafka, kafka_topic, kafka_produce, spark, on_cluster, caplog, which):
-    """On a cluster the action of an RDD, the end of a batch and the query's error have the sentence of the worker."""
-    from pyspark.sql import SparkSession
+    """On a cluster the action of an RDD and the log line of a failed batch have the sentence of the worker."""
     from pyspark.streaming import StreamingContext
 
     sc, topic = spark(SMALL, on_cluster(which)), kafka_topic()
@@ -124,8 +124,6 @@ def test_a_worker_elsewhere_says_it(kafka, kafka_topic, kafka_produce, spark, on
 
     ssc = StreamingContext(sc, 0.5)
     createDirectStream(ssc, [topic], params).foreachRDD(lambda rdd: rdd.foreach(lambda pair: None))
-    from kafka_direct.testing import wait_until
-
     with caplog.at_level(logging.ERROR, "kafka_direct"):
         ssc.start()
         wait_until(lambda: any(TOLD[which] in r.getMessage() for r in caplog.records), "a failed batch", timeout=120)
@@ -133,8 +131,24 @@ def test_a_worker_elsewhere_says_it(kafka, kafka_topic, kafka_produce, spark, on
     sentences = [r.getMessage() for r in caplog.records if r.name == "kafka_direct" and TOLD[which] in r.getMessage()]
     assert all("\n" not in sentence for sentence in sentences)
 
-    session = SparkSession(sc)
-    reader = session.read.format("kafka_direct").option("kafka.bootstrap.servers", kafka.bootstrap_servers)
-    with pytest.raises(Exception, match="the Python worker on") as failed:
-        reader.option("subscribe", topic).load().collect()
-    assert TOLD[which] in str(failed.value)
+
+QUERY = """
+import sys
+from pyspark.sql import SparkSession
+master, servers, topic = sys.argv[1:]
+session = SparkSession.builder.master(master).config("spark.executor.memory", "512m").config("spark.ui.enabled", "false")
+reader = session.config("spark.task.maxFailures", "1").getOrCreate().read.format("kafka_direct")
+reader.option("kafka.bootstrap.servers", servers).option("subscribe", topic).load().collect()
+"""
+
+
+@pytest.mark.parametrize("which", TOLD)
+def test_a_worker_elsewhere_says_it_of_the_data_source(kafka, kafka_topic, kafka_produce, on_cluster, which):
+    """The data source is found and planned by the driver's Python, and the task has the sentence of the worker."""
+    master, topic = on_cluster(which), kafka_topic()
+    kafka_produce(topic, ["a", "b"])
+    command = [sys.executable, "-c", QUERY, master, kafka.bootstrap_servers, topic]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 1
+    assert TOLD[which] in done.stderr

@@ -79,7 +79,9 @@ class Job:
             **environment,
         }
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
+            self.process = subprocess.Popen(
+                command, stdout=log, stderr=log, env=environment, start_new_session=True, cwd=self.folder
+            )
         return self.process
 
     def produce(self, count):

@@ -28,8 +28,10 @@ def test_the_drivers_own_python():
     assert worker_python._fault(sys.executable, ()) is None
 
 
-def test_files_that_were_added_are_looked_at(tmp_path):
+def test_files_that_were_added_are_looked_at(tmp_path, monkeypatch):
     """What addPyFile brought is found where a worker finds it, and its release too."""
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")  # a worker looks in its folder first
     for name in ("kafka_direct", "confluent_kafka"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").touch()
