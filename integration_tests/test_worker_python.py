@@ -25,7 +25,7 @@ SMALL = {"spark.executor.memory": "512m", "spark.cores.max": "2", "spark.task.ma
 
 @pytest.fixture(scope="module")
 def pythons(tmp_path_factory):
-    """Pythons of this release of Python: `none` has no packages, `older` has an earlier release of this one."""
+    """Pythons with the dependencies of this package: `none` does not have it, `older` has an earlier release."""
     folder = tmp_path_factory.mktemp("pythons")
     for name in ("none", "older"):
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / name], check=True)
@@ -33,8 +33,10 @@ def pythons(tmp_path_factory):
     (older / "kafka_direct-0.0.9.dist-info").mkdir(parents=True)
     for name in ("kafka_direct", "pyspark_kafka_direct.py"):
         (older / name).symlink_to(REPOSITORY / name)
-    (site,) = (folder / "older").glob("lib/python*/site-packages")
-    (site / "packages.pth").write_text(f"{older}\n{sysconfig.get_path('purelib')}\n")
+    for name, places in {"none": [], "older": [older]}.items():
+        (site,) = (folder / name).glob("lib/python*/site-packages")
+        # The dependencies are the driver's; its own link to this package is not followed from here.
+        (site / "packages.pth").write_text("\n".join(map(str, [*places, sysconfig.get_path("purelib")])))
     return {name: str(folder / name / "bin/python") for name in ("none", "older")}
 
 
@@ -136,8 +138,9 @@ QUERY = """
 import sys
 from pyspark.sql import SparkSession
 master, servers, topic = sys.argv[1:]
-session = SparkSession.builder.master(master).config("spark.executor.memory", "512m").config("spark.ui.enabled", "false")
-reader = session.config("spark.task.maxFailures", "1").getOrCreate().read.format("kafka_direct")
+session = SparkSession.builder.master(master).config("spark.ui.enabled", "false")
+session = session.config("spark.executor.memory", "512m").config("spark.task.maxFailures", "1")
+reader = session.getOrCreate().read.format("kafka_direct")
 reader.option("kafka.bootstrap.servers", servers).option("subscribe", topic).load().collect()
 """
 
