@@ -86,7 +86,8 @@ class Stamped:
     """A class whose objects are stamped when they are pickled."""
 
     def __reduce_ex__(self, _protocol: Any) -> Any:
-        _, arguments, *state = super().__reduce_ex__(2)
+        reduced: Any = super().__reduce_ex__(2)
+        _, arguments, *state = reduced
         return itemgetter(1), ((_Stamp(), _Later((_made, arguments, *state))),)
 
 
