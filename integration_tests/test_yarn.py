@@ -189,9 +189,11 @@ def as_archive(built, mode):
     return {"python": "./environment/bin/python", "arguments": arguments, **driver}
 
 
-def as_py_files(built, _mode):
+def as_py_files(built, mode):
     """The lines of docs/deploying.md for `--py-files`."""
-    return {"python": built / "bare/bin/python", "arguments": ["--py-files", str(built / "kafka_direct.zip")]}
+    package = str(built / "kafka_direct.zip")
+    driver = {"PYTHONPATH": package} if mode == "client" else {}
+    return {"python": built / "bare/bin/python", "arguments": ["--py-files", package], **driver}
 
 
 @pytest.mark.timeout(1500)
