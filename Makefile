@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit integration matrix oldest newest lint format crash kills stores moments examples laws mutants wheels wheel-trial wheels-arm64 release bench bench-planning bench-sinks logins clean test-jvm
+.PHONY: help demo test unit integration matrix oldest newest lint format crash kills stores yarn moments examples laws mutants wheels wheel-trial wheels-arm64 release bench bench-planning bench-sinks logins clean test-jvm
 
 ##@ Use
 demo: ready  ## A real Spark job reads a real Kafka, is killed, and goes on where it stood
@@ -54,6 +54,9 @@ kills: ready  ## Chains of kills of streams and queries, at every moment of a ba
 stores: ready  ## Kills and second drivers with the checkpoint on HDFS and S3 (STORE_KILLS=60 TWO_DRIVERS=1 KILL_SEED=random)
 	STORE_KILLS=$${STORE_KILLS:-60} TWO_DRIVERS=$${TWO_DRIVERS:-1} $(BIN)/python -m pytest integration_tests/test_stores.py \
 		integration_tests/test_store_kills.py integration_tests/test_store_away.py integration_tests/test_two_drivers.py $(PYTEST_ARGS)
+
+yarn: ready  ## Jobs on YARN with HDFS: executors and masters killed, the package shipped (YARN_KILLS=20 YARN_SEED=random)
+	YARN_KILLS=$${YARN_KILLS:-6} $(BIN)/python -m pytest integration_tests/test_yarn.py $(PYTEST_ARGS)
 
 moments: ready  ## Drivers frozen, and coordinators moved, at each step of a sink's work (20 minutes)
 	ALL_MOMENTS=1 $(BIN)/python -m pytest integration_tests/test_two_drivers_sinks.py integration_tests/test_coordinator_moves.py $(PYTEST_ARGS)

@@ -74,20 +74,11 @@ __all__ = [
 __version__: str
 
 
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - only where it is asked
-
-    try:
-        return version("kafka-direct")
-    except PackageNotFoundError:  # sources alone, as by --py-files
-        return "unknown"
-
-
 if not TYPE_CHECKING:  # a type checker would take it for any name there could be
 
     def __getattr__(name: str) -> Any:
         if name == "__version__":
-            return _version()
+            return import_module(".release", __name__).VERSION or "unknown"
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return getattr(import_module(f".{_HOMES[name]}", __name__), name)

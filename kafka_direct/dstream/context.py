@@ -19,6 +19,7 @@ from .lineage import Lineage
 from .outcome import Outcome
 from .recovery import Recovery
 from .takeover import TakeOver
+from .worker_python import require_package
 
 if TYPE_CHECKING:
     from pyspark.streaming import StreamingContext
@@ -78,6 +79,7 @@ class ContextStreams:
         """Claim and read the logs, and have Spark run the unfinished batches again."""
         if self._started or not self._drivers:
             return
+        require_package(self._ssc._sc)  # again, for a context out of a checkpoint
         drivers = list(self._drivers.values())
         logs = [driver.find_log() for driver in drivers]
         recovery = Recovery(self._ssc, [driver.cycle for driver in drivers]) if jvm.is_recovered(self._ssc) else None

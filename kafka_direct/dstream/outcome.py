@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from kafka_direct.release import REMEDY
+
 from . import jvm
 
 
@@ -38,7 +40,11 @@ def _reason(stack_trace: str) -> str:
 
     >>> _reason("SparkException: raised by Python:\nTraceback:\n  File x\nValueError: 7\n\n\tat Job.run")
     'ValueError: 7'
+    >>> _reason("Traceback:\n  File x\nModuleNotFoundError: No module named 'kafka_direct'\n")[:80]
+    "a worker says ModuleNotFoundError: No module named 'kafka_direct': give the work"
     """
     message = stack_trace.split("\n\tat ", maxsplit=1)[0]
     lines = [line for line in message.splitlines() if line and not line[0].isspace()]
-    return lines[-1] if lines else stack_trace
+    reason = lines[-1] if lines else stack_trace
+    # A function of the user's that needs the package is unpickled before our stamp.
+    return f"a worker says {reason}: {REMEDY}." if "No module named 'kafka_direct" in reason else reason

@@ -22,7 +22,10 @@ from kafka_direct.offsets import OffsetRange, Origin, Reached, find_start, offse
 from kafka_direct.options import ClientParams, Subscription
 from kafka_direct.parse import parse_whole
 from kafka_direct.pyspark_names import PipelinedRDD
+from kafka_direct.release import StampedCall
 from kafka_direct.worker import hasten_task, spare_collector
+
+from .worker_python import require_package
 
 POLL_MS = "spark.streaming.kafka.consumer.poll.ms"
 
@@ -88,7 +91,7 @@ class KafkaRDD(PipelinedRDD):
         origin: Origin | None = None,
         outputs: BatchOutputs | None = None,
     ) -> None:
-        super().__init__(partitions, reader.read)
+        super().__init__(partitions, StampedCall(reader.read))
         self._partitions = partitions
         self._reader = reader
         self._ranges = ranges
@@ -142,7 +145,8 @@ class KafkaRDD(PipelinedRDD):
         """The number of records, read but not decoded: gaps in the offsets (compaction, transactions) do not count."""
         if self.is_cached or self.is_checkpointed:
             return int(super().count())  # fills the cache, which answers later actions
-        return sum(self.ctx.runJob(self._partitions.mapPartitionsWithIndex(self._reader.count), iter, self._full()))
+        counts = self._partitions.mapPartitionsWithIndex(StampedCall(self._reader.count))
+        return sum(self.ctx.runJob(counts, iter, self._full()))
 
     def isEmpty(self) -> bool:
         """Whether no record is visible in the ranges. Costs no job if all ranges are empty."""
@@ -196,6 +200,7 @@ def createRDD(  # noqa: PLR0913, PLR0917  PySpark 2.4's signature
         raise ArgumentTypeError(f"sc must be a SparkContext, as spark.sparkContext is; it is a {type(sc).__name__}.")
     ranges = _checked(offsetRanges)
     params = ClientParams.parse(kafkaParams)
+    require_package(sc)
     check_reader(params)
     _require_available(params, ranges)
     elements = Elements(key_decoder=keyDecoder, value_decoder=valueDecoder, message_handler=messageHandler)

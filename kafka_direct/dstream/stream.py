@@ -21,6 +21,7 @@ from .compute import Compute, Output, Transformation, takes_time
 from .context import streams_of
 from .process import process
 from .spec import StreamSpec, parse_from_offsets
+from .worker_python import require_package
 
 if TYPE_CHECKING:
     import re
@@ -149,6 +150,7 @@ def open_stream(  # noqa: PLR0913  what a stream is created with
     streams = streams_of(ssc)
     if jvm.checkpoint_directory(ssc) is not None:
         refuse_literal_secrets(params)
+    require_package(ssc._sc)
     check_reader(params)
     make_spec = partial(
         StreamSpec,

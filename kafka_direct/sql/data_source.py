@@ -8,6 +8,7 @@ from kafka_direct.errors import ConfigError
 from kafka_direct.options import SinkOptions, SourceOptions
 from kafka_direct.options.option_texts import OptionTexts
 from kafka_direct.pyspark_names import DataSource
+from kafka_direct.release import Stamped
 
 from .batch_reader import KafkaBatchReader
 from .projection import Projection
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from kafka_direct.pyspark_names import DataSourceReader, DataSourceStreamReader
 
 
-class KafkaDirectSource(DataSource):
+class KafkaDirectSource(Stamped, DataSource):
     """`format("kafka_direct")`; the options are those of Spark's `kafka`, docs/structured-streaming.md has them all."""
 
     @classmethod

@@ -9,6 +9,7 @@ from kafka_direct.broker.fetch.arrow import read_batches
 from kafka_direct.offsets import LossPolicy, split_ranges
 from kafka_direct.offsets.model.loss import QUERY_SETTING
 from kafka_direct.pyspark_names import InputPartition
+from kafka_direct.release import Stamped
 from kafka_direct.worker import hasten_task, spare_collector
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class KafkaPartition(InputPartition):
         self.range = range_
 
 
-class PartitionReader:
+class PartitionReader(Stamped):
     """What the readers of batches and of streams have in common."""
 
     def __init__(self, options: SourceOptions, projection: Projection) -> None:

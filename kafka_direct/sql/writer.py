@@ -9,6 +9,7 @@ from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, Stri
 from kafka_direct.broker import check_writer, write_records
 from kafka_direct.errors import ConfigError
 from kafka_direct.pyspark_names import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from kafka_direct.release import Stamped
 
 from .once import OnceWriter
 
@@ -26,7 +27,7 @@ class Written(WriterCommitMessage):
     """Kafka has acknowledged a task's records. Nothing is left to commit."""
 
 
-class _Sink:
+class _Sink(Stamped):
     """What both writers have in common."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:

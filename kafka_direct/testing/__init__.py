@@ -12,6 +12,7 @@ Under pytest the fixtures `kafka`, `kafka_topic` and `kafka_produce` do the same
 requests that are held by their `ApiKey`.
 `FakeKafka` needs no Kafka: it has offsets and no records.
 `LocalHdfs` and `LocalS3` are stores for checkpoints, which can be killed, frozen and made to fail.
+`LocalYarn` is a cluster for `--master yarn`.
 Every pytest run loads this where the package is installed, so nothing is imported before it is used.
 """
 
@@ -36,12 +37,14 @@ if TYPE_CHECKING:
     from .security import Security
     from .topic import Delivered, create_topic, delete_topic, produce
     from .wait import wait_until
+    from .yarn import Container, LocalYarn
 
 HOMES = {
     "ApiKey": "request",
     "Certificate": "certificates",
     "Certificates": "certificates",
     "Cluster": "chosen_cluster",
+    "Container": "yarn",
     "Delivered": "topic",
     "FakeBrokers": "fake_brokers",
     "FakeKafka": "fake_kafka",
@@ -53,6 +56,7 @@ HOMES = {
     "LocalOidc": "oidc",
     "LocalProxy": "proxy",
     "LocalS3": "s3",
+    "LocalYarn": "yarn",
     "Request": "request",
     "S3Request": "s3",
     "Security": "security",
@@ -68,6 +72,7 @@ __all__ = [
     "Certificate",
     "Certificates",
     "Cluster",
+    "Container",
     "Delivered",
     "FakeBrokers",
     "FakeKafka",
@@ -79,6 +84,7 @@ __all__ = [
     "LocalOidc",
     "LocalProxy",
     "LocalS3",
+    "LocalYarn",
     "Request",
     "S3Request",
     "Security",

@@ -48,7 +48,7 @@ class LocalHdfs(Server):
         return {"spark.hadoop.dfs.replication": "1"}
 
     def _prepare(self) -> None:
-        self._java = [find_java(), *JAVA_OPTIONS, "-cp", str(_hadoop_jars() / "*")]
+        self._java = [find_java(), *JAVA_OPTIONS, "-cp", str(hadoop_jars() / "*")]
 
     def _command(self, *, is_first: bool) -> list[str]:
         # The file is written once the cluster is up and out of safe mode.
@@ -65,7 +65,7 @@ class LocalHdfs(Server):
         return self._folder / "hdfs-details.json"
 
 
-def _hadoop_jars() -> Path:
+def hadoop_jars() -> Path:
     """The folder of jars. Hadoop's test cluster needs the test libraries as well."""
     modules = (
         (HADOOP, "hadoop-client-minicluster", VERSION),

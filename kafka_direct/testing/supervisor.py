@@ -15,11 +15,13 @@ Each is answered with {"pid": ..., "code": null while it runs}.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +55,16 @@ class Supervisor:
             process.kill()
         for process in self.processes.values():
             process.wait()
+        end_workers(self.folder)
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def end_workers(folder: Path) -> None:
+    """Kill what works in the folder: a process may have started others in sessions of their own, as YARN does."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended, or is somebody else's
+            if (process / "cwd").readlink().is_relative_to(folder):
+                os.kill(int(process.name), signal.SIGKILL)
 
 
 def say(answer: dict[str, Any]) -> None:
