@@ -11,6 +11,7 @@ from pyspark.streaming.util import TransformFunction
 
 from kafka_direct.broker import check_reader
 from kafka_direct.checkpointed import persisted, public
+from kafka_direct.connect import is_connect, refuse_connect
 from kafka_direct.decode.elements import Elements, utf8_decoder
 from kafka_direct.errors import ArgumentTypeError, ConfigError
 from kafka_direct.offsets import SavedPositions
@@ -117,6 +118,8 @@ def createDirectStream(  # noqa: PLR0913, PLR0917  PySpark 2.4's signature, and 
         ConfigError: an argument is wrong, or a topic does not exist.
         BrokerUnavailable: no broker answered in time.
     """
+    if is_connect(ssc):
+        raise refuse_connect("a direct stream", "read with spark.readStream.format('kafka_direct').")
     if not isinstance(ssc, StreamingContext):
         raise ArgumentTypeError(f"ssc must be a StreamingContext; it is a {type(ssc).__name__}.")
     hooks.install()

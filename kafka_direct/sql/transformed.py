@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from kafka_direct.checkpointed import public
 from kafka_direct.errors import ArgumentTypeError, ConfigError
+from kafka_direct.pyspark_names import DataSource
 
 from .data_source import KafkaDirectSource
 from .projection import Projection
@@ -49,13 +51,25 @@ def source(
     session = SparkSession.getActiveSession() if spark is None else spark
     if session is None:
         raise ConfigError("there is no active SparkSession to register a data source with; pass spark=.")
+    package = _package()
     source_name = f"kafka_direct_{uuid.uuid4().hex[:12]}"
     declared = _struct(schema)
     taken = source_schema(include_headers=False) if columns is None else _struct(columns)
     Projection.of(declared, value_format="json", transform=transform, columns=taken)  # refuses a wrong schema now
 
-    class TransformedSource(KafkaDirectSource):
-        """Defined here, so that its pickle contains the function."""
+    def made(options: Any) -> DataSource:
+        try:
+            from kafka_direct.sql.transformed import Transformed  # noqa: PLC0415  where Spark is, which may be far
+        except ImportError as error:
+            raise ImportError(
+                f"kafka_direct.source was called with {package}, and the Python of Spark's driver cannot read by it "
+                f"({error}); install the same there and on the workers, or start Spark (a Connect server, too) with "
+                "PYSPARK_PYTHON set to a Python that has it."
+            ) from None
+        return Transformed(options, transform, declared, taken)
+
+    class TransformedSource(DataSource):
+        """Defined here, so that its pickle contains the function. It unpickles without this package, and says so."""
 
         @classmethod
         def name(cls) -> str:
@@ -64,14 +78,40 @@ def source(
         def schema(self) -> StructType:
             return declared
 
-        def projection(self, schema: StructType, options: SourceOptions) -> Projection:
-            if schema != declared:
-                raise ConfigError("the schema was given to kafka_direct.source; do not call schema() on the reader.")
-            value_format = options.reading.value_format
-            return Projection.of(schema, value_format=value_format, transform=transform, columns=taken)
+        def reader(self, schema: StructType) -> Any:
+            return made(self.options).reader(schema)
+
+        def streamReader(self, schema: StructType) -> Any:
+            return made(self.options).streamReader(schema)
 
     session.dataSource.register(TransformedSource)
     return source_name
+
+
+class Transformed(KafkaDirectSource):
+    """The data source with a function. Pickles of other versions make it: keep its path and its arguments."""
+
+    def __init__(self, options: Any, transform: Transform, declared: StructType, columns: StructType) -> None:
+        super().__init__(options)
+        self._transform = transform
+        self._declared = declared
+        self._columns = columns
+
+    def schema(self) -> StructType:
+        return self._declared
+
+    def projection(self, schema: StructType, options: SourceOptions) -> Projection:
+        if schema != self._declared:
+            raise ConfigError("the schema was given to kafka_direct.source; do not call schema() on the reader.")
+        value_format = options.reading.value_format
+        return Projection.of(schema, value_format=value_format, transform=self._transform, columns=self._columns)
+
+
+def _package() -> str:
+    try:
+        return f"kafka-direct {version('kafka-direct')}"
+    except PackageNotFoundError:  # its files are here by other means than pip
+        return "kafka-direct"
 
 
 def _struct(schema: str | StructType) -> StructType:
