@@ -17,7 +17,7 @@ from kafka_direct.testing import wait_until
 ROOT = Path(__file__).parent.parent
 CLIENT = Path(__file__).parent / "connect_client.py"
 HOME = Path(pyspark.__file__).parent
-PATIENCE = 300  # seconds; a busy machine takes minutes
+PATIENCE = 560  # seconds; a busy machine takes minutes
 
 
 def free_port():

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
 
+from kafka_direct.errors import ConfigError
 from kafka_direct.offsets import OutputTimes
 
 if TYPE_CHECKING:
@@ -102,6 +103,36 @@ def checkpoint_directory(ssc: StreamingContext) -> str | None:
 def is_recovered(ssc: StreamingContext) -> bool:
     """Whether the context came out of a checkpoint."""
     return bool(ssc._jssc.ssc().isCheckpointPresent())
+
+
+def own_inputs(ssc: StreamingContext) -> set[int]:
+    """The ids of a context's inputs."""
+    return {int(stream.id()) for stream in ssc._jssc.ssc().graph().getInputStreams()}
+
+
+def require_initialized(ssc: StreamingContext, what: str) -> None:
+    """Refuse a context that runs or has stopped: Spark changes and starts neither."""
+    state = str(ssc._jssc.getState().toString())
+    if state != "INITIALIZED":
+        has = "runs already" if state == "ACTIVE" else "has stopped"
+        raise ConfigError(
+            f"this StreamingContext {has}, and Spark {what}; stop it with ssc.stop(False) if it runs, and make "
+            "StreamingContext, streams and outputs anew, then start."
+        )
+
+
+def require_startable(ssc: StreamingContext) -> None:
+    """Refuse what Spark would refuse to start; a context that runs may be started once more, as Spark lets it."""
+    jvm: Any = ssc._sc._jvm
+    active = jvm.org.apache.spark.streaming.StreamingContext.getActive()
+    if active.isDefined():
+        if active.get().equals(ssc._jssc.ssc()):
+            return
+        raise ConfigError(
+            "another StreamingContext runs in this process, and Spark runs one at a time; stop it first with "
+            "StreamingContext.getActive().stop(False), also if its SparkContext has stopped."
+        )
+    require_initialized(ssc, "starts none a second time")
 
 
 def batch_interval_ms(ssc: StreamingContext) -> int:
