@@ -16,7 +16,6 @@ from pathlib import Path
 from pyspark import SparkConf, SparkContext
 from pyspark.streaming import StreamingContext
 
-import kafka_direct
 from kafka_direct.sinks import KafkaSink, SqlSink
 from kafka_direct.testing import create_topic, produce, wait_until
 
@@ -84,7 +83,7 @@ def interrupted():
 
 
 def loaded_anew():
-    """All modules are reloaded under a stream that runs; then the package is imported anew, before and after its end."""
+    """All modules are reloaded under a stream; then the package is imported anew, before and after the stream ends."""
     sc, sink = new_context(), new_sink()
     ssc = started(sc, sink)
     write("before")

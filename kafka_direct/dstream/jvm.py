@@ -121,6 +121,11 @@ def require_initialized(ssc: StreamingContext, what: str) -> None:
         )
 
 
+def is_spark_stopped(ssc: StreamingContext) -> bool:
+    """Whether the SparkContext was stopped under its StreamingContext, which goes on being the active one."""
+    return ssc._sc._jsc is None
+
+
 def require_startable(ssc: StreamingContext) -> None:
     """Refuse what Spark would refuse to start; a context that runs may be started once more, as Spark lets it."""
     jvm: Any = ssc._sc._jvm
@@ -276,6 +281,8 @@ def await_listeners(ssc: StreamingContext) -> bool:
 
     False as well if Spark interrupts the wait because it stops; as an exception that would fail the stream.
     """
+    if is_spark_stopped(ssc):
+        return True  # its bus has told what it had
     try:
         ssc._sc._jsc.sc().listenerBus().waitUntilEmpty(BUS_MS)
     except Py4JJavaError as error:
