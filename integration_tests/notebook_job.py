@@ -83,12 +83,11 @@ def interrupted():
 
 
 def loaded_anew():
-    """All modules are reloaded under a stream; then the package is imported anew, before and after the stream ends."""
+    """The package is reloaded and imported anew under a stream, and after the stream has ended, with all modules."""
     sc, sink = new_context(), new_sink()
     ssc = started(sc, sink)
     write("before")
-    for name in sorted(name for name in sys.modules if name.startswith("kafka_direct")):
-        importlib.reload(sys.modules[name])
+    importlib.reload(sys.modules["kafka_direct"])
     write("after the reload")
     for name in [name for name in sys.modules if name.startswith("kafka_direct")]:
         del sys.modules[name]
@@ -102,6 +101,8 @@ def loaded_anew():
     write("after the refusal")
     ssc.stop(False)
     importlib.import_module("kafka_direct.sinks")
+    for name in sorted(name for name in sys.modules if name.startswith("kafka_direct")):
+        importlib.reload(sys.modules[name])
     ssc = started(sc, sys.modules["kafka_direct.sinks"].SqlSink(sink.store._connect, name="saved"))
     write("by the second import")
     ssc.stop(True, True)
