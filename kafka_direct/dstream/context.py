@@ -102,8 +102,8 @@ class ContextStreams:
     def prepare_stop(self, *, gracefully: bool) -> bool:
         """Commit what is finished before Spark stops. The result is whether Spark is to stop gracefully.
 
-        Not after another driver has taken over, or the SparkContext has stopped: Spark would wait twenty intervals for a
-        batch that it cannot plan.
+        Not after another driver has taken over, or the SparkContext has stopped: Spark would wait twenty intervals for
+        a batch that it cannot plan.
         """
         if not self._started:
             return gracefully
