@@ -61,7 +61,7 @@ def refusal(call):
 def batch(spark):
     """Read a batch, write one, and give a wrong option."""
     topic, out = filled(), create_topic(SERVERS)
-    rows = of(spark.read, topic).schema("value STRING, partition INT").load()
+    rows = of(spark.read, topic).schema("value STRING, offset LONG").load()
     rows.write.format("kafka_direct").mode("append").option("kafka.bootstrap.servers", SERVERS).option(
         "topic", out
     ).save()
