@@ -11,6 +11,7 @@ import time
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 import kafka_direct
@@ -41,9 +42,11 @@ def of(reader, topic, name="kafka_direct"):
 def run(writer):
     """Run a query to its end; give what it failed with."""
     query = writer.option("checkpointLocation", tempfile.mkdtemp()).trigger(availableNow=True).start()
-    query.awaitTermination(240)
-    error = query.exception()
-    return query, None if error is None else str(error)
+    try:
+        query.awaitTermination(240)
+    except StreamingQueryException as error:
+        return query, str(error)
+    return query, None
 
 
 def count(spark, topic):

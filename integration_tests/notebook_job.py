@@ -16,6 +16,7 @@ from pathlib import Path
 from pyspark import SparkConf, SparkContext
 from pyspark.streaming import StreamingContext
 
+from kafka_direct import ConfigError
 from kafka_direct.sinks import KafkaSink, SqlSink
 from kafka_direct.testing import create_topic, produce, wait_until
 
@@ -44,9 +45,9 @@ def saved():
         return sorted(value for (value,) in connection.execute("SELECT value FROM saved"))
 
 
-def started(sc, sink):
+def started(sc, sink, interval=0.5):
     """The cell that makes a stream and starts it."""
-    ssc = StreamingContext(sc, 0.5)
+    ssc = StreamingContext(sc, interval)
     ssc.checkpoint(CHECKPOINT)
     params = {"bootstrap.servers": SERVERS, "auto.offset.reset": "earliest"}
     sys.modules["kafka_direct"].createDirectStream(ssc, [TOPIC], params, name="orders").foreachRDD(
@@ -89,6 +90,8 @@ def loaded_anew():
     write("before")
     importlib.reload(sys.modules["kafka_direct"])
     write("after the reload")
+    ssc.stop(False)
+    ssc = started(sc, sink, interval=3600)  # whose batches would import what is dropped now
     for name in [name for name in sys.modules if name.startswith("kafka_direct")]:
         del sys.modules[name]
     anew = importlib.import_module("kafka_direct")
@@ -98,7 +101,6 @@ def loaded_anew():
         assert "imported anew while a StreamingContext runs" in str(error), error  # noqa: PT017
     else:
         raise AssertionError("not refused")
-    write("after the refusal")
     ssc.stop(False)
     importlib.import_module("kafka_direct.sinks")
     for name in sorted(name for name in sys.modules if name.startswith("kafka_direct")):
@@ -109,13 +111,16 @@ def loaded_anew():
 
 
 def unpinned():
-    """PYSPARK_PIN_THREAD=false: Python's threads are not Java's."""
+    """PYSPARK_PIN_THREAD=false, where Python's threads are not Java's: no direct stream, but a query and its sink."""
     assert os.environ["PYSPARK_PIN_THREAD"] == "false"
-    sc, sink = new_context(), new_sink()
-    for run in range(2):
-        ssc = started(sc, sink)
-        write(f"in run {run}")
-        ssc.stop(False, True)
+    sc = new_context()
+    try:
+        started(sc, new_sink())
+    except ConfigError as error:
+        assert "needs PYSPARK_PIN_THREAD=true" in str(error), error  # noqa: PT017
+    else:
+        raise AssertionError("not refused")
+    produce(SERVERS, TOPIC, ["one", "two"])
 
     from pyspark.sql import SparkSession
 

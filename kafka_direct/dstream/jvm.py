@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from py4j.clientserver import ClientServer
 from py4j.protocol import Py4JJavaError
 
 from kafka_direct.errors import ConfigError
@@ -126,8 +127,22 @@ def is_spark_stopped(ssc: StreamingContext) -> bool:
     return ssc._sc._jsc is None
 
 
+def require_pinned(ssc: StreamingContext) -> None:
+    """Refuse a Python whose threads are not Java's.
+
+    A batch is planned within a call of Spark's job generator, which holds its graph. What the plan asks of the graph
+    would come on another thread of Java's, and wait for ever.
+    """
+    if not isinstance(ssc._sc._gateway, ClientServer):
+        raise ConfigError(
+            "a direct stream needs PYSPARK_PIN_THREAD=true, PySpark's default, and it is false: the first batch would "
+            "wait for ever; unset it before Python starts Spark."
+        )
+
+
 def require_startable(ssc: StreamingContext) -> None:
     """Refuse what Spark would refuse to start; a context that runs may be started once more, as Spark lets it."""
+    require_pinned(ssc)
     jvm: Any = ssc._sc._jvm
     active = jvm.org.apache.spark.streaming.StreamingContext.getActive()
     if active.isDefined():

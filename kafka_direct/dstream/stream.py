@@ -123,6 +123,7 @@ def createDirectStream(  # noqa: PLR0913, PLR0917  PySpark 2.4's signature, and 
     if not isinstance(ssc, StreamingContext):
         raise ArgumentTypeError(f"ssc must be a StreamingContext; it is a {type(ssc).__name__}.")
     hooks.install()
+    jvm.require_pinned(ssc)
     jvm.require_initialized(ssc, "adds no streams to it")
     streams = streams_of(ssc)
     params = ClientParams.parse(kafkaParams)
