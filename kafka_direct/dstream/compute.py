@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 class Compute:
     """Makes the KafkaRDD of each batch of a stream. A checkpoint keeps its settings, and no position."""
 
-    begins_batch = True  # a hook asks for this and not for the class, which a notebook may have loaded anew
     _is_revived = False
 
     def __init__(self, spec: StreamSpec) -> None:

@@ -27,7 +27,7 @@ from pyspark.streaming.util import TransformFunction, TransformFunctionSerialize
 from kafka_direct.errors import ConfigError
 
 from . import jvm
-from .compute import DerivedOutput, takes_time
+from .compute import Compute, DerivedOutput, takes_time
 from .context import has_streams, streams_of
 from .process import process
 
@@ -128,7 +128,7 @@ def _call(call: Callable[..., Any], function: TransformFunction, milliseconds: i
 def _dumps(dumps: Callable[..., Any], serializer: TransformFunctionSerializer, function_id: str) -> Any:
     # A stop that Spark starts itself does not pass `_stop`. The checkpoint that follows each batch does its work then.
     try:
-        is_stream = getattr(serializer.gateway.gateway_property.pool[function_id].func, "begins_batch", False)
+        is_stream = isinstance(serializer.gateway.gateway_property.pool[function_id].func, Compute)
         if is_stream and process.has_running():
             process.running.settle()
     except Exception:  # noqa: BLE001  as above

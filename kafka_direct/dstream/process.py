@@ -51,5 +51,4 @@ class Process:
         return taken
 
 
-if "process" not in globals():  # a notebook may load this module anew while a context runs
-    process = Process()
+process = Process()
