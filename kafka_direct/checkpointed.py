@@ -45,7 +45,7 @@ def persisted(instance: object, kind: str, state: Any, *, later: dict[str, Any] 
     user's, with the state of our class in it.
     """
     version, _ = _KINDS[kind]
-    if type(instance) is _class_of(kind):
+    if _path(type(instance)) == _path(_class_of(kind)):  # not `is`: a notebook may have loaded its module anew
         return revive, (kind, version, state), later
     ours = vars(revive(kind, version, state)).keys()
     own = {name: value for name, value in vars(instance).items() if name not in ours}
@@ -84,6 +84,10 @@ def public(package: str = "kafka_direct") -> Callable[[T], T]:
         return thing
 
     return name
+
+
+def _path(kind: type) -> tuple[str, str]:
+    return kind.__module__, kind.__qualname__
 
 
 def _class_of(kind: str) -> Any:

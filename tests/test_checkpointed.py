@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
 import pickle
 import pickletools
 import re
 import runpy
+import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -234,3 +236,17 @@ def test_a_start_keeps_the_topics_it_was_reached_in():
 
     assert StreamSpec.of_state(known.state()).from_topic_ids == {WRITER["T0"]: "abc"}
     assert golden("stream-1").spec.from_topic_ids == {}
+
+
+def test_what_was_made_before_its_module_was_reloaded():
+    """A notebook reloads a module under a stream that runs, and its next checkpoint is written as before."""
+    made = SqlSink(print, name="saved")
+    before = made.__reduce__()
+    home = sys.modules["kafka_direct.sinks.sql.sink"]
+    kept, exported = home.SqlSink, kafka_direct.sinks.sql
+    try:
+        exported.SqlSink = importlib.reload(home).SqlSink
+
+        assert made.__reduce__()[:2] == before[:2]
+    finally:
+        home.SqlSink = exported.SqlSink = kept

@@ -104,11 +104,12 @@ class ContextStreams:
     def prepare_stop(self, *, gracefully: bool) -> bool:
         """Commit what is finished before Spark stops. The result is whether Spark is to stop gracefully.
 
-        Not after another driver has taken over: Spark would wait twenty intervals for a batch that it cannot plan.
+        Not after another driver has taken over, or the SparkContext has stopped: Spark would wait twenty intervals for
+        a batch that it cannot plan.
         """
         if not self._started:
             return gracefully
-        if not gracefully or self._is_fenced():
+        if not gracefully or jvm.is_spark_stopped(self._ssc) or self._is_fenced():
             for driver in self._drivers.values():
                 driver.cycle.stop()
             jvm.await_listeners(self._ssc)

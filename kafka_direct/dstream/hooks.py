@@ -24,6 +24,8 @@ from pyspark.streaming import StreamingContext
 from pyspark.streaming.dstream import DStream
 from pyspark.streaming.util import TransformFunction, TransformFunctionSerializer
 
+from kafka_direct.errors import ConfigError
+
 from . import jvm
 from .compute import Compute, DerivedOutput, takes_time
 from .context import has_streams, streams_of
@@ -32,15 +34,35 @@ from .process import process
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_PROCESS = "_kafka_direct_process"  # on what is wrapped: whose streams it serves
 
-@functools.cache
+
 def install() -> None:
-    """Wrap what the table above lists, once in a process."""
-    StreamingContext.start = _wrapped(StreamingContext.start, _start)
-    StreamingContext.stop = _wrapped(StreamingContext.stop, _stop)
-    DStream.foreachRDD = _wrapped(DStream.foreachRDD, _foreach_rdd)
-    TransformFunction.call = _wrapped(TransformFunction.call, _call)
-    TransformFunctionSerializer.dumps = _wrapped(TransformFunctionSerializer.dumps, _dumps)
+    """Wrap what the table above lists, once in a process.
+
+    Raises:
+        ConfigError: another copy of this package has wrapped it, and a context of that one runs.
+    """
+    _wrap(StreamingContext, "start", _start)
+    _wrap(StreamingContext, "stop", _stop)
+    _wrap(DStream, "foreachRDD", _foreach_rdd)
+    _wrap(TransformFunction, "call", _call)
+    _wrap(TransformFunctionSerializer, "dumps", _dumps)
+
+
+def _wrap(owner: type, name: str, hook: Callable[..., Any]) -> None:
+    found: Any = getattr(owner, name)
+    wrapped_for = vars(found).get(_PROCESS)
+    if wrapped_for is process:
+        return
+    if wrapped_for is not None:  # by the package as it was before a notebook dropped it from sys.modules
+        if wrapped_for.has_running():
+            raise ConfigError(
+                "kafka_direct was imported anew while a StreamingContext runs that the first import serves; stop that "
+                "one with ssc.stop(False), or restart the Python process."
+            )
+        found = found.__wrapped__
+    setattr(owner, name, _wrapped(found, hook))
 
 
 def _wrapped(original: Callable[..., Any], hook: Callable[..., Any]) -> Callable[..., Any]:
@@ -48,16 +70,20 @@ def _wrapped(original: Callable[..., Any], hook: Callable[..., Any]) -> Callable
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         return hook(original, self, *args, **kwargs)
 
+    setattr(call, _PROCESS, process)
     return call
 
 
 def _start(start: Callable[..., None], ssc: StreamingContext) -> None:
     recovered = process.take_recovered()
     if jvm.is_recovered(ssc) and not has_streams(ssc):
+        inputs = jvm.own_inputs(ssc)  # what else was recovered is of a context that never started
         for spec in recovered:
-            streams_of(ssc).recover(spec)
+            if spec.input_id in inputs:
+                streams_of(ssc).recover(spec)
     if has_streams(ssc):
         streams = streams_of(ssc)
+        jvm.require_startable(ssc)  # before the streams claim their logs, which would end a driver that runs
         streams.start()
         process.run(streams)
     start(ssc)

@@ -8,8 +8,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from py4j.clientserver import ClientServer
 from py4j.protocol import Py4JJavaError
 
+from kafka_direct.errors import ConfigError
 from kafka_direct.offsets import OutputTimes
 
 if TYPE_CHECKING:
@@ -102,6 +104,55 @@ def checkpoint_directory(ssc: StreamingContext) -> str | None:
 def is_recovered(ssc: StreamingContext) -> bool:
     """Whether the context came out of a checkpoint."""
     return bool(ssc._jssc.ssc().isCheckpointPresent())
+
+
+def own_inputs(ssc: StreamingContext) -> set[int]:
+    """The ids of a context's inputs."""
+    return {int(stream.id()) for stream in ssc._jssc.ssc().graph().getInputStreams()}
+
+
+def require_initialized(ssc: StreamingContext, what: str) -> None:
+    """Refuse a context that runs or has stopped: Spark changes and starts neither."""
+    state = str(ssc._jssc.getState().toString())
+    if state != "INITIALIZED":
+        has = "runs already" if state == "ACTIVE" else "has stopped"
+        raise ConfigError(
+            f"this StreamingContext {has}, and Spark {what}; stop it with ssc.stop(False) if it runs, and make "
+            "StreamingContext, streams and outputs anew, then start."
+        )
+
+
+def is_spark_stopped(ssc: StreamingContext) -> bool:
+    """Whether the SparkContext was stopped under its StreamingContext, which goes on being the active one."""
+    return ssc._sc._jsc is None
+
+
+def require_pinned(ssc: StreamingContext) -> None:
+    """Refuse a Python whose threads are not Java's.
+
+    A batch is planned within a call of Spark's job generator, which holds its graph. What the plan asks of the graph
+    would come on another thread of Java's, and wait for ever.
+    """
+    if not isinstance(ssc._sc._gateway, ClientServer):
+        raise ConfigError(
+            "a direct stream needs PYSPARK_PIN_THREAD=true, PySpark's default, and it is false: the first batch would "
+            "wait for ever; unset it before Python starts Spark."
+        )
+
+
+def require_startable(ssc: StreamingContext) -> None:
+    """Refuse what Spark would refuse to start; a context that runs may be started once more, as Spark lets it."""
+    require_pinned(ssc)
+    jvm: Any = ssc._sc._jvm
+    active = jvm.org.apache.spark.streaming.StreamingContext.getActive()
+    if active.isDefined():
+        if active.get().equals(ssc._jssc.ssc()):
+            return
+        raise ConfigError(
+            "another StreamingContext runs in this process, and Spark runs one at a time; stop it first with "
+            "StreamingContext.getActive().stop(False), also if its SparkContext has stopped."
+        )
+    require_initialized(ssc, "starts none a second time")
 
 
 def batch_interval_ms(ssc: StreamingContext) -> int:
@@ -245,6 +296,8 @@ def await_listeners(ssc: StreamingContext) -> bool:
 
     False as well if Spark interrupts the wait because it stops; as an exception that would fail the stream.
     """
+    if is_spark_stopped(ssc):
+        return True  # its bus has told what it had
     try:
         ssc._sc._jsc.sc().listenerBus().waitUntilEmpty(BUS_MS)
     except Py4JJavaError as error:

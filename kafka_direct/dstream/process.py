@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Process:
     def __init__(self) -> None:
         self._running: ContextStreams | None = None
-        self._recovered: dict[str, StreamSpec] = {}
+        self._recovered: dict[int, StreamSpec] = {}
 
     @property
     def running(self) -> ContextStreams:
@@ -42,7 +42,8 @@ class Process:
             self._running = None
 
     def add_recovered(self, spec: StreamSpec) -> None:
-        self._recovered[spec.name] = spec
+        """A stream that came out of a checkpoint. It replaces one with its id, of a context that never started."""
+        self._recovered[spec.input_id] = spec
 
     def take_recovered(self) -> list[StreamSpec]:
         """The streams that came out of a checkpoint; they are taken once."""

@@ -16,6 +16,7 @@ from kafka_direct.broker import Cluster, check_reader
 from kafka_direct.broker.fetch.reader import DEFAULT_POLL_SECONDS, ReadSettings, read_chunks
 from kafka_direct.broker.fetch.worker_consumer import MessageConsumer, build_fastest
 from kafka_direct.checkpointed import public
+from kafka_direct.connect import is_connect, refuse_connect
 from kafka_direct.decode.elements import Elements, utf8_decoder
 from kafka_direct.errors import ArgumentTypeError, ConfigError
 from kafka_direct.offsets import OffsetRange, Origin, Reached, find_start, offsets_lost
@@ -196,6 +197,8 @@ def createRDD(  # noqa: PLR0913, PLR0917  PySpark 2.4's signature
         OffsetsLost: a part of a range does not exist any more.
         BrokerUnavailable: no broker answered in time.
     """
+    if is_connect(sc):
+        raise refuse_connect("createRDD", "read with spark.read.format('kafka_direct').")
     if not isinstance(sc, SparkContext):
         raise ArgumentTypeError(f"sc must be a SparkContext, as spark.sparkContext is; it is a {type(sc).__name__}.")
     ranges = _checked(offsetRanges)

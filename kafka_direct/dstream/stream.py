@@ -11,6 +11,7 @@ from pyspark.streaming.util import TransformFunction
 
 from kafka_direct.broker import check_reader
 from kafka_direct.checkpointed import persisted, public
+from kafka_direct.connect import is_connect, refuse_connect
 from kafka_direct.decode.elements import Elements, utf8_decoder
 from kafka_direct.errors import ArgumentTypeError, ConfigError
 from kafka_direct.offsets import SavedPositions
@@ -143,10 +144,14 @@ def open_stream(  # noqa: PLR0913  what a stream is created with
     receivers: Receivers | None = None,
 ) -> DirectKafkaInputDStream:
     """What `createDirectStream` does; with `receivers` the stream stands for them."""
+    if is_connect(ssc):
+        raise refuse_connect("a direct stream", "read with spark.readStream.format('kafka_direct').")
     if not isinstance(ssc, StreamingContext):
         raise ArgumentTypeError(f"ssc must be a StreamingContext; it is a {type(ssc).__name__}.")
     params = ClientParams.parse(kafka_params)
     hooks.install()
+    jvm.require_pinned(ssc)
+    jvm.require_initialized(ssc, "adds no streams to it")
     streams = streams_of(ssc)
     if jvm.checkpoint_directory(ssc) is not None:
         refuse_literal_secrets(params)

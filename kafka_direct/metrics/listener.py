@@ -16,6 +16,7 @@ from .lag import Lag, measure, read_reports
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from wsgiref.simple_server import WSGIServer
 
     from kafka_direct.offsets import TopicPartition
 
@@ -39,7 +40,7 @@ class LagListener(StreamingQueryListener):
         host: The address to serve on; by default this machine only.
 
     Raises:
-        ConfigError: a port is given, and prometheus_client is not installed.
+        ConfigError: a port is given, and it is in use, or prometheus_client is not installed.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class LagListener(StreamingQueryListener):
         self._reports: dict[str, deque[Report]] = {}
         self._names: dict[str, str] = {}
         self._is_refused = False
-        self._server = None if port is None else self._metrics().serve(host, port)
+        self._server = None if port is None else self._serve(host, port)
         self.port = None if self._server is None else self._server.server_port
 
     def onQueryStarted(self, event: Any) -> None:
@@ -102,6 +103,15 @@ class LagListener(StreamingQueryListener):
     def _lags(self) -> list[tuple[str, Lags]]:
         with self._lock:
             return [(self._names[query], measure(list(kept))) for query, kept in self._reports.items()]
+
+    def _serve(self, host: str, port: int) -> WSGIServer:
+        try:
+            return self._metrics().serve(host, port)
+        except OSError as error:
+            raise ConfigError(
+                f"port {port} of {host} cannot be served on ({error.strerror}); call close() of the LagListener that "
+                "has it, or give another port."
+            ) from None
 
     def _metrics(self) -> LagMetrics:
         try:

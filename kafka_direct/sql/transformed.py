@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from kafka_direct.checkpointed import public
 from kafka_direct.errors import ArgumentTypeError, ConfigError
+from kafka_direct.release import VERSION
 
 from .projection import Projection
 from .schema import source_schema
 
 if TYPE_CHECKING:
-    from kafka_direct.options import SourceOptions
+    from kafka_direct.pyspark_names import DataSource
 
     from .projection import Transform
 
@@ -43,20 +44,32 @@ def source(
     Raises:
         ArgumentTypeError, ConfigError: an argument is wrong.
     """
-    from .data_source import KafkaDirectSource  # noqa: PLC0415  refused where PySpark has no Python data sources
+    from kafka_direct.pyspark_names import DataSource  # noqa: PLC0415  says so where PySpark has no Python data sources
 
     if not callable(transform):
         raise ArgumentTypeError(f"transform must be a function from RecordBatch to RecordBatch; it is {transform!r}.")
     session = SparkSession.getActiveSession() if spark is None else spark
     if session is None:
         raise ConfigError("there is no active SparkSession to register a data source with; pass spark=.")
+    package = f"kafka-direct {VERSION or ''}".rstrip()  # its files may be here by other means than pip
     source_name = f"kafka_direct_{uuid.uuid4().hex[:12]}"
     declared = _struct(schema)
     taken = source_schema(include_headers=False) if columns is None else _struct(columns)
     Projection.of(declared, value_format="json", transform=transform, columns=taken)  # refuses a wrong schema now
 
-    class TransformedSource(KafkaDirectSource):
-        """Defined here, so that its pickle contains the function."""
+    def made(options: Any) -> DataSource:
+        try:
+            from kafka_direct.sql.transforming import TransformingSource  # noqa: PLC0415  where Spark is, which may be far
+        except ImportError as error:
+            raise ImportError(
+                f"kafka_direct.source was called with {package}, and the Python of Spark's driver cannot read by it "
+                f"({error}); install the same there and on the workers, or start Spark (a Connect server, too) with "
+                "PYSPARK_PYTHON set to a Python that has it."
+            ) from None
+        return TransformingSource(options, transform, declared, taken)
+
+    class TransformedSource(DataSource):
+        """Defined here, so that its pickle contains the function. It unpickles without this package, and says so."""
 
         @classmethod
         def name(cls) -> str:
@@ -65,11 +78,11 @@ def source(
         def schema(self) -> StructType:
             return declared
 
-        def projection(self, schema: StructType, options: SourceOptions) -> Projection:
-            if schema != declared:
-                raise ConfigError("the schema was given to kafka_direct.source; do not call schema() on the reader.")
-            value_format = options.reading.value_format
-            return Projection.of(schema, value_format=value_format, transform=transform, columns=taken)
+        def reader(self, schema: StructType) -> Any:
+            return made(self.options).reader(schema)
+
+        def streamReader(self, schema: StructType) -> Any:
+            return made(self.options).streamReader(schema)
 
     session.dataSource.register(TransformedSource)
     return source_name

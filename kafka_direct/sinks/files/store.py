@@ -9,6 +9,7 @@ from uuid import uuid4
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 
+from kafka_direct.connect import is_connect_mode, refuse_connect
 from kafka_direct.errors import ConfigError, Fenced
 
 from .content import driver_in
@@ -27,6 +28,10 @@ def active_context() -> SparkContext | None:
 
 def require_context() -> SparkContext:
     context = active_context()
+    if context is None and is_connect_mode():
+        raise refuse_connect(
+            "FileSink", "let Spark write the files: writeStream.format('parquet') holds each batch once there too."
+        )
     if context is None:
         raise ConfigError("files are published by the driver: use FileSink in foreachRDD or foreachBatch.")
     return context

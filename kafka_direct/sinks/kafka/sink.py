@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from kafka_direct.broker import Cluster, KafkaRecord
 from kafka_direct.checkpointed import persisted, public
+from kafka_direct.connect import is_connect, refuse_connect
 from kafka_direct.errors import BrokerUnavailable, ConfigError
 from kafka_direct.offsets.store.claims import describe_driver
 from kafka_direct.options import ClientParams, Subscription, refuse_literal_secrets
@@ -122,6 +123,12 @@ class KafkaSink:
             raise ConfigError(
                 f"a DataFrame for Kafka has the column value, and maybe {', '.join(KafkaRecord._fields[1:])}; it has "
                 f"{', '.join(columns)}: select these."
+            )
+        if is_connect(frame):
+            raise refuse_connect(
+                "KafkaSink.save_batch",
+                "write the query with writeStream.format('kafka_direct') and the option transactional, which writes "
+                "each row once there too.",
             )
         # A query with a new checkpoint counts its batches from 0 again, so progress is kept per query.
         query = find_query(frame.sparkSession.sparkContext, frame)
