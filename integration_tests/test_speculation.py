@@ -92,13 +92,16 @@ def outputs(job):
     kafka = KafkaSink({"bootstrap.servers": job.bootstrap}, job.topic, name=f"speculation-{job.topic}")
     files = FileSink(f"file:{job.folder}/files")
 
+    def insert(cursor, rows):  # the rows have been fetched before the transaction began
+        insert_postgres(cursor, ((slowed((None, value))[1],) for (value,) in rows))
+
     def to_files(rdd):
         if not rdd.isEmpty():
             with files.batch(rdd) as folder:
                 rdd.map(slowed).map(lambda row: row[1]).saveAsTextFile(folder)
 
     return {
-        "sql": lambda rdd: sql.save_partitions(rdd.map(lambda row: (slowed(row)[1],)), insert_postgres),
+        "sql": lambda rdd: sql.save_partitions(rdd.map(lambda row: (row[1],)), insert),
         "kafka": lambda rdd: kafka.save_partitions(rdd.map(slowed)),
         "files": to_files,
     }
