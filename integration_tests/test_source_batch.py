@@ -186,7 +186,8 @@ def test_pattern_and_assign(read, kafka_topic, kafka_produce):
     kafka_produce(first, ["b"], partition=1)
     kafka_produce(second, ["c"])
 
-    assert {row.value for row in read(None, subscribePattern=f"{first}|{second}").collect()} == {b"a", b"b", b"c"}
+    found = read(None, subscribePattern=f"{first}|{second}").collect()
+    assert {bytes(row.value) for row in found} == {b"a", b"b", b"c"}
     assert read(None, subscribePattern=first[:-1]).collect() == []
     assert [row.value for row in read(None, assign=json.dumps({first: [1]})).collect()] == [b"b"]
 
