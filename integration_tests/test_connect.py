@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pyspark
 import pytest
+from confluent_kafka import Consumer
 
 from kafka_direct.testing import wait_until
 
 ROOT = Path(__file__).parent.parent
 CLIENT = Path(__file__).parent / "connect_client.py"
+PIPELINE = Path(__file__).parent / "connect_pipeline.py"
 HOME = Path(pyspark.__file__).parent
 PATIENCE = 560  # seconds; a busy machine takes minutes
 
@@ -29,6 +31,16 @@ def free_port():
 def is_open(port):
     with socket.socket() as tried:
         return tried.connect_ex(("127.0.0.1", port)) == 0
+
+
+def read_values(servers, topic, count):
+    """The first values of a topic, as text."""
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": topic, "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    try:
+        return [record.value().decode() for record in consumer.consume(count, timeout=60)]
+    finally:
+        consumer.close()
 
 
 class Server:
@@ -119,3 +131,23 @@ def test_what_needs_the_jvm_says_so(client):
     assert found["rdd"] == f"createRDD {needs}read with spark.read.format('kafka_direct')."
     assert f"KafkaSink.save_batch {needs}write the query with" in found["save_batch"]
     assert f"FileSink {needs}let Spark write the files" in found["files"]
+
+
+def test_a_pipeline(server, kafka, kafka_topic, kafka_produce, tmp_path):
+    """A pipeline of Spark's has a streaming table and a view from Kafka, and a sink to Kafka."""
+    topic, out = kafka_topic(), kafka_topic()
+    kafka_produce(topic, ["a", "b"])
+    spec = tmp_path / "spark-pipeline.yml"
+    storage = (tmp_path / "storage").as_uri()
+    spec.write_text(f"name: orders\nstorage: {storage}\nlibraries:\n  - glob:\n      include: flows/**\n")
+    flows = tmp_path / "flows"
+    flows.mkdir()
+    (flows / "orders.py").write_text(PIPELINE.read_text())
+
+    env = os.environ | {"SPARK_REMOTE": f"sc://127.0.0.1:{server.port}", "SPARK_CONNECT_MODE_ENABLED": "1"}
+    env |= {"SERVERS": kafka.bootstrap_servers, "TOPIC": topic, "OUT": out}
+    command = [sys.executable, "-W", "ignore", "-m", "pyspark.pipelines.cli", "run", "--spec", str(spec)]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=PATIENCE, check=False)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert sorted(read_values(kafka.bootstrap_servers, out, 2)) == ["A", "B"]
