@@ -315,6 +315,7 @@ def lag(sc, spark):
     try:
         with query(frame, lambda batch, _: batch.count(), "watched") as running:
             running.processAllAvailable()
+            kafka_direct.lag(running)  # is refused where a query does not tell it
             done = ("watched", [0, 0])  # the first micro-batch reads nothing
             wait_until(lambda: done in seen, "the lag after the last batch", timeout=SECONDS)
             assert [lag.records for lag in kafka_direct.lag(running).values()] == [0, 0]
