@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from importlib.metadata import version
 from typing import Any
 
 import click
 
+import kafka_direct
 from kafka_direct.errors import ConfigError, KafkaDirectError, Refused
 
 from .talk import printable, say
@@ -61,7 +61,7 @@ def _say_version(context: click.Context, _: click.Parameter, is_asked: bool) -> 
         return
     from kafka_direct.broker.fetch.librdkafka import load_librdkafka  # noqa: PLC0415 - only where it is asked
 
-    say(f"kafka-direct, version {version('kafka-direct')}")
+    say(f"kafka-direct, version {kafka_direct.__version__}")
     say(f"compiled loops: {'no' if load_librdkafka() is None else 'yes'}")
     context.exit()
 
