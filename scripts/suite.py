@@ -8,10 +8,11 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
+import tempfile
 
 from platforms import PYSPARKS, ROOT, Platform, python_version, pythons
 
-SHORT = "integration_tests/short.txt"
+SHORT = ROOT / "integration_tests/short.txt"
 
 
 def main() -> None:
@@ -28,13 +29,16 @@ def main() -> None:
     }[which.which]
     print(f"PySpark {platform.pyspark}, Python {python_version(platform.python)}", flush=True)
     platform.install()
-    # The program `pytest`, as `python -m pytest` would import the tree and not what is installed.
+    # The program `pytest`, in a folder of its own: `python -m`, by which Spark starts its workers too, would import the
+    # tree where it is started, and not what is installed.
     pytest = str(platform.folder / "bin/pytest")
-    for tests in ("tests", f"@{SHORT}"):
-        command = [pytest, "-n", "2", "--dist", "loadfile", tests, *more]
-        done = subprocess.run(command, cwd=ROOT, env=platform.environment(), check=False)
-        if done.returncode != 0:
-            sys.exit(done.returncode)
+    short = [str(ROOT / line) for line in SHORT.read_text().splitlines()]
+    with tempfile.TemporaryDirectory() as folder:
+        for tests in ([str(ROOT / "tests")], short):
+            command = [pytest, "-n", "2", "--dist", "loadfile", *tests, *more]
+            done = subprocess.run(command, cwd=folder, env=platform.environment(), check=False)
+            if done.returncode != 0:
+                sys.exit(done.returncode)
 
 
 if __name__ == "__main__":

@@ -77,6 +77,7 @@ def test_format_says_what_pyspark_lacks():
     assert len(ours) == (4 if find_spec("pyspark.sql.datasource") is None else 0)
 
 
+@pytest.mark.pyspark("4.0")
 def test_a_name_with_a_stand_in(monkeypatch):
     """An older PySpark has a class of ours for it, always the same one, of what it does have."""
     monkeypatch.setitem(pyspark_names._NAMES, "DataSourceStreamArrowWriter", ("9.9", ("pyspark.sql.later",)))

@@ -9,7 +9,8 @@ from kafka_direct.errors import ArgumentTypeError
 
 log = logging.getLogger("kafka_direct")
 
-# What 0.8's consumers did and nobody does here: talk to ZooKeeper, share partitions, commit by the clock.
+# What 0.8's consumers did and nobody does here: talk to ZooKeeper, share partitions, commit by the clock. Jobs that
+# write to Kafka, too, have given the producer's keys in the same dict.
 # `auto.offset.reset`, `fetch.*` and `socket.*` are still called so, `metadata.broker.list` is translated.
 MEANINGLESS = frozenset(
     {
@@ -19,6 +20,7 @@ MEANINGLESS = frozenset(
         "consumer.timeout.ms",
         "dual.commit.enabled",
         "enable.auto.commit",
+        "key.serializer.class",
         "num.consumer.fetchers",
         "offsets.channel.backoff.ms",
         "offsets.channel.socket.timeout.ms",
@@ -29,6 +31,9 @@ MEANINGLESS = frozenset(
         "rebalance.backoff.ms",
         "rebalance.max.retries",
         "refresh.leader.backoff.ms",
+        "request.required.acks",
+        "request.timeout.ms",
+        "serializer.class",
     }
 )
 

@@ -16,6 +16,7 @@ from pyspark import StorageLevel
 from pyspark.streaming import StreamingContext
 
 from kafka_direct.checkpointed import persisted
+from kafka_direct.connect import is_connect, refuse_connect
 from kafka_direct.dstream.spec import Receivers
 from kafka_direct.dstream.stream import open_stream
 from kafka_direct.errors import ArgumentTypeError, ConfigError
@@ -66,6 +67,8 @@ def create_receiver(  # noqa: PLR0913, PLR0917  PySpark 2.4's arguments
     storage_level: Any,
     elements: Elements,
 ) -> DStream[Any]:
+    if is_connect(ssc):
+        raise refuse_connect("a stream of receivers", "read with spark.readStream.format('kafka_direct').")
     if not isinstance(ssc, StreamingContext):
         raise ArgumentTypeError(f"ssc must be a StreamingContext; it is a {type(ssc).__name__}.")
     _check_topics(topics)

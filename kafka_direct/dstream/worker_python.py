@@ -12,7 +12,6 @@ import os
 import shutil
 import subprocess
 import sys
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from pyspark import SparkFiles
@@ -50,7 +49,7 @@ def require_package(sc: SparkContext) -> None:
     Raises:
         ConfigError: it names that Python, what it lacks, and what to set.
     """
-    if not sc.master.startswith("local"):
+    if sc.master.partition("[")[0] != "local":  # the executors of local-cluster have folders of their own
         return
     python = shutil.which(sc.pythonExec)
     if python is not None and os.path.abspath(python) == sys.executable:  # noqa: PTH100  links tell environments apart
@@ -58,7 +57,12 @@ def require_package(sc: SparkContext) -> None:
     root = SparkFiles.getRootDirectory()
     files = [root, *(f"{root}/{name}" for name in sc._python_includes)]
     files += sc.environment.get("PYTHONPATH", "").split(os.pathsep)
-    if (fault := _fault(python, tuple(files))) is not None:
+    asked = (python, tuple(files))
+    if asked in _right:
+        return
+    if (fault := _fault(*asked)) is None:
+        _right.add(asked)
+    else:
         taken = sc.pythonExec if python is None else python
         raise ConfigError(
             f"Spark's workers are to run {taken}, {fault}, and the driver runs {sys.executable}; set "
@@ -66,7 +70,10 @@ def require_package(sc: SparkContext) -> None:
         )
 
 
-@cache
+# What was found right. What was wrong is asked again: it may have been mended meanwhile.
+_right: set[tuple[str | None, tuple[str, ...]]] = set()
+
+
 def _fault(python: str | None, files: tuple[str, ...]) -> str | None:
     """What is wrong with a Python for workers; None if nothing is known to be."""
     if python is None:

@@ -6,10 +6,13 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
+import pytest
 from pyspark.cloudpickle import dumps
 from pyspark.sql.types import BinaryType, IntegerType, StructType
 
 import kafka_direct
+
+pytestmark = pytest.mark.pyspark("4.0")
 
 READ = """
 import pickle, sys
