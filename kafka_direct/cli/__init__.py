@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-import kafka_direct
 from kafka_direct.errors import ConfigError, KafkaDirectError, Refused
 
 from .talk import printable, say
@@ -60,8 +59,9 @@ def _say_version(context: click.Context, _: click.Parameter, is_asked: bool) -> 
     if not is_asked or context.resilient_parsing:
         return
     from kafka_direct.broker.fetch.librdkafka import load_librdkafka  # noqa: PLC0415 - only where it is asked
+    from kafka_direct.release import VERSION  # noqa: PLC0415 - the same
 
-    say(f"kafka-direct, version {kafka_direct.__version__}")
+    say(f"kafka-direct, version {VERSION or 'unknown'}")
     say(f"compiled loops: {'no' if load_librdkafka() is None else 'yes'}")
     context.exit()
 
