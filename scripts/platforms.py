@@ -57,7 +57,7 @@ class Platform:
     def install(self) -> None:
         """Make the environment, or bring the kept one up to date with this tree."""
         if not Path(self.program).exists():
-            _run(uv(), "venv", "--quiet", "--python", self.python, str(self.folder))
+            _run(uv(), "venv", "--quiet", "--seed", "--python", self.python, str(self.folder))
         extra = f"[{self.extra}]" if self.extra else ""
         package = f"kafka-direct{extra} @ {_wheel(self.python).as_uri()}"
         wanted = [package, f"pyspark=={self.pyspark}", *(lowest(self.extra) if self.lowest else [])]

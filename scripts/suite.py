@@ -29,6 +29,9 @@ def main() -> None:
     }[which.which]
     print(f"PySpark {platform.pyspark}, Python {python_version(platform.python)}", flush=True)
     platform.install()
+    # Workers find what a test gives them in the tree, behind what is installed.
+    (packages,) = platform.folder.glob("lib/python*/site-packages")
+    (packages / "tree_of_the_tests.pth").write_text(f"{ROOT}\n")
     # The program `pytest`, in a folder of its own: `python -m`, by which Spark starts its workers too, would import the
     # tree where it is started, and not what is installed.
     pytest = str(platform.folder / "bin/pytest")

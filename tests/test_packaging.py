@@ -17,9 +17,6 @@ from zipfile import ZipFile
 import pytest
 
 from kafka_direct.broker.fetch import librdkafka
-
-sys.path.append(str(Path(__file__).parent.parent))  # at the end: `make oldest` tests what is installed
-
 from scripts import release
 from scripts.wheels import wheel as wheel_file
 from scripts.wheels.library import ROOM, compile_loops, functions
