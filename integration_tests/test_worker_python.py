@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import subprocess
 import sys
 import sysconfig
@@ -57,7 +58,7 @@ def test_on_this_machine_it_is_seen_before_the_first_task(
     monkeypatch.chdir(tmp_path)  # workers look in their folder first, and this one has the package
     sc, topic = spark(), kafka_topic()
     params = {"bootstrap.servers": kafka.bootstrap_servers}
-    sentence = SENTENCES[which].format(python=pythons[which], driver=sys.executable, version=VERSION)
+    sentence = SENTENCES[which].format(python=pythons[which], driver=sys.executable, version=re.escape(VERSION))
 
     begun = time.perf_counter()
     with pytest.raises(ConfigError, match=sentence):
